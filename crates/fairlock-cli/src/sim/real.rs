@@ -11,7 +11,7 @@ use crate::cell::{Case, Workload};
 use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::{Index, Row};
-use crate::workload::program;
+use crate::workload::setup;
 use crate::written::Written;
 
 /// The rows of a real run.
@@ -74,7 +74,7 @@ impl RealRun {
                 Case::FullRead => (n, 0),
                 Case::Array => (n, n),
                 _ if matches!(workload, Workload::Think | Workload::Spread) => {
-                    program::sides(n, row.range.reads_percent.unwrap_or(0))
+                    setup::sides(n, row.range.reads_percent.unwrap_or(0))
                 }
                 Case::Wide => (n - 1, 1),
                 _ => (0, n),

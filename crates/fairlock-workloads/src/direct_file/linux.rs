@@ -1,10 +1,10 @@
 //! A file on Linux that is read and written past the page cache.
 
-use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::BLOCK;
@@ -24,33 +24,34 @@ impl Default for Block {
 }
 
 /// The file.
-pub struct DirectFile(OwnedFd);
+pub struct DirectFile(File);
 
 impl DirectFile {
     /// A file of `blocks` preallocated blocks on the file system of `dir`.
     pub fn create(dir: &Path, blocks: u64) -> Result<Self, Error> {
-        let explain = |what: &str, errno: Errno| {
-            let mend = match errno {
-                Errno::INVAL => {
+        let explain = |what: &str, error: io::Error| {
+            let mend = match Errno::from_io_error(&error) {
+                Some(Errno::INVAL) => {
                     "its file system refuses O_DIRECT; choose a folder on a real disk with --dir"
                 }
-                Errno::NOSPC | Errno::FBIG => {
+                Some(Errno::NOSPC | Errno::FBIG) => {
                     "make room, use fewer --secs, or choose another folder with --dir"
                 }
                 _ => "choose a folder you can write to with --dir",
             };
-            Error::failed(format!("direct-io: cannot {what} in {}: {errno}; {mend}", dir.display()))
+            Error::failed(format!("direct-io: cannot {what} in {}: {error}; {mend}", dir.display()))
         };
-        let fd = open_unnamed(dir).map_err(|errno| explain("create an O_DIRECT file", errno))?;
-        rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, blocks * BLOCK as u64).map_err(
-            |errno| {
-                explain(&format!("preallocate {} MB", blocks * BLOCK as u64 / 1_000_000), errno)
-            },
-        )?;
-        let file = Self(fd);
+        let file = tempfile::tempfile_in(dir).map_err(|error| explain("create a file", error))?;
+        let direct = rustix::fs::fcntl_setfl(&file, OFlags::DIRECT);
+        direct.map_err(|errno| explain("use O_DIRECT", errno.into()))?;
+        let bytes = blocks * BLOCK as u64;
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(|errno| {
+            explain(&format!("preallocate {} MB", bytes / 1_000_000), errno.into())
+        })?;
+        let file = Self(file);
         // Some file systems accept the flag and refuse the first write.
         rustix::io::pwrite(&file.0, &Block::default().0.0, 0)
-            .map_err(|errno| explain("write with O_DIRECT", errno))?;
+            .map_err(|errno| explain("write with O_DIRECT", errno.into()))?;
         Ok(file)
     }
 
@@ -81,26 +82,6 @@ impl DirectFile {
             Err(_) => "unknown".into(),
         }
     }
-}
-
-/// Opens a file without a name, or makes one and takes its name away at once.
-fn open_unnamed(dir: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    match rustix::fs::open(dir, flags | OFlags::TMPFILE, mode) {
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
-        result => return result,
-    }
-    let mut name = OsString::from(".fairlock-direct-io-");
-    name.push(std::process::id().to_string());
-    let path = dir.join(name);
-    let result = rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode);
-    // Also after an error: the kernel creates the file before it finds that the
-    // file system refuses O_DIRECT.
-    if !matches!(result, Err(Errno::EXIST)) {
-        let _ = rustix::fs::unlinkat(CWD, &path, AtFlags::empty());
-    }
-    result
 }
 
 /// A block is transferred whole or not at all.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::entry::LockEntry;
 use super::range::{BenchRange, Range};
 use super::{BenchLock, RwBench};
+use crate::cell::Side;
 use crate::error::Error;
 
 /// The thread that gets the lock first keeps all others from it for as long as it lives. Excludes
@@ -91,7 +92,13 @@ impl BenchRange for Open {
         Ok(Self)
     }
 
-    fn write<R>(&self, _thread: usize, _range: &Range, section: impl FnOnce() -> R) -> R {
+    fn hold<R>(
+        &self,
+        _side: Side,
+        _thread: usize,
+        _range: &Range,
+        section: impl FnOnce() -> R,
+    ) -> R {
         section()
     }
 

@@ -34,13 +34,12 @@ pub trait BenchCondvar: Send + Sync + 'static {
     fn lock(&self) -> Self::Guard<'_>;
     /// Takes the mutex unless that takes too long; only if [`TIMED`](Self::TIMED).
     fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>>;
-    fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a>;
-    /// Waits for `timeout` at most.
-    fn wait_for<'a>(
+    /// Waits until notified, or for `timeout` at most.
+    fn wait<'a>(
         &'a self,
         which: Which,
         guard: Self::Guard<'a>,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) -> Self::Guard<'a>;
     fn notify_one(&self, which: Which);
     fn notify_all(&self, which: Which);
@@ -85,18 +84,16 @@ macro_rules! like_parking_lot {
                 self.0.mutex.try_lock_for(timeout)
             }
 
-            fn wait<'a>(&'a self, which: Which, mut guard: Self::Guard<'a>) -> Self::Guard<'a> {
-                self.0.get(which).wait(&mut guard);
-                guard
-            }
-
-            fn wait_for<'a>(
+            fn wait<'a>(
                 &'a self,
                 which: Which,
                 mut guard: Self::Guard<'a>,
-                timeout: Duration,
+                timeout: Option<Duration>,
             ) -> Self::Guard<'a> {
-                self.0.get(which).wait_for(&mut guard, timeout);
+                match timeout {
+                    Some(timeout) => _ = self.0.get(which).wait_for(&mut guard, timeout),
+                    None => self.0.get(which).wait(&mut guard),
+                }
                 guard
             }
 
@@ -134,17 +131,19 @@ impl BenchCondvar for Std {
         unreachable!("std has no timed mutex")
     }
 
-    fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
-        self.0.get(which).wait(guard).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait_for<'a>(
+    fn wait<'a>(
         &'a self,
         which: Which,
         guard: Self::Guard<'a>,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) -> Self::Guard<'a> {
-        self.0.get(which).wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+        let changed = self.0.get(which);
+        match timeout {
+            Some(timeout) => {
+                changed.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     fn notify_one(&self, which: Which) {

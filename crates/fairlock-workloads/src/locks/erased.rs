@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use super::BenchLock;
 use super::range::{BenchRange, EVERYTHING, Range};
+use crate::cell::Side;
 use crate::error::Error;
 use crate::workload::team::Padded;
 
@@ -32,27 +33,15 @@ pub fn with<L: BenchRange, R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs a section once, through a call that does not know the section's result type.
-fn once<R>(section: impl FnOnce() -> R, call: impl FnOnce(&mut dyn FnMut())) -> R {
-    let (mut section, mut result) = (Some(section), None);
-    call(&mut || result = section.take().map(|section| section()));
-    result.expect("a lock runs the section")
-}
-
 trait AnyLock: Send + Sync {
-    fn read_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut());
-    fn write_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut());
+    fn hold_any(&self, side: Side, thread: usize, range: &Range, section: &mut dyn FnMut());
     fn keep_any(&self, thread: usize, range: &Range);
 }
 
 // Padded: which of its parts share a cache line must not depend on where the lock was allocated.
 impl<L: BenchRange> AnyLock for Padded<L> {
-    fn read_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut()) {
-        self.0.read(thread, range, section);
-    }
-
-    fn write_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut()) {
-        self.0.write(thread, range, section);
+    fn hold_any(&self, side: Side, thread: usize, range: &Range, section: &mut dyn FnMut()) {
+        self.0.hold(side, thread, range, section);
     }
 
     fn keep_any(&self, thread: usize, range: &Range) {
@@ -65,12 +54,12 @@ impl BenchRange for Erased {
         CREATED.get().expect("a workload runs within `with`")(positions, threads)
     }
 
-    fn read<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.read_any(thread, range, section))
-    }
-
-    fn write<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.write_any(thread, range, section))
+    /// Runs the section once, through a call that does not know the section's result type.
+    fn hold<R>(&self, side: Side, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        let (mut section, mut result) = (Some(section), None);
+        let mut run = || result = section.take().map(|section| section());
+        self.0.hold_any(side, thread, range, &mut run);
+        result.expect("a lock runs the section")
     }
 
     fn keep(&self, thread: usize, range: &Range) {
@@ -84,10 +73,10 @@ impl BenchLock for Erased {
     }
 
     fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        BenchRange::read(self, 0, &EVERYTHING, section)
+        BenchRange::hold(self, Side::Read, 0, &EVERYTHING, section)
     }
 
     fn write<R>(&self, section: impl FnOnce() -> R) -> R {
-        BenchRange::write(self, 0, &EVERYTHING, section)
+        BenchRange::hold(self, Side::Write, 0, &EVERYTHING, section)
     }
 }

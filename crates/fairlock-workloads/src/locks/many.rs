@@ -4,6 +4,7 @@
 
 use super::BenchLock;
 use super::range::{BenchRange, Range};
+use crate::cell::Side;
 use crate::error::Error;
 use crate::workload::team::Padded;
 
@@ -18,12 +19,7 @@ impl<L: BenchLock> BenchRange for ManyLocks<L> {
     }
 
     #[inline(always)]
-    fn read<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        self.0[*range.start() as usize].0.read(section)
-    }
-
-    #[inline(always)]
-    fn write<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        self.0[*range.start() as usize].0.write(section)
+    fn hold<R>(&self, side: Side, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        self.0[*range.start() as usize].0.hold(side, section)
     }
 }

@@ -97,20 +97,14 @@ impl<R: RawMonitor> BenchCondvar for Monitor<R> {
         self.raw.lock_for(Some(timeout)).then(|| Guard(self))
     }
 
-    fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
-        // SAFETY: the guard holds its mutex, whichever that is.
-        unsafe { guard.0.raw.wait_for(which, None) };
-        guard
-    }
-
-    fn wait_for<'a>(
+    fn wait<'a>(
         &'a self,
         which: Which,
         guard: Self::Guard<'a>,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) -> Self::Guard<'a> {
-        // SAFETY: as above.
-        unsafe { guard.0.raw.wait_for(which, Some(timeout)) };
+        // SAFETY: the guard holds its mutex, whichever that is.
+        unsafe { guard.0.raw.wait_for(which, timeout) };
         guard
     }
 
@@ -190,7 +184,7 @@ mod tests {
     /// The guard says which mutex is held: a wait must not let another one go, and take that.
     fn a_wait_lets_the_mutex_of_its_guard_go<R: RawMonitor>() {
         let [monitor, other] = [(); 2].map(|()| Monitor::<R>::create());
-        drop(monitor.wait_for(Which::First, other.lock(), Duration::ZERO));
+        drop(monitor.wait(Which::First, other.lock(), Some(Duration::ZERO)));
         assert!(monitor.lock_for(Duration::ZERO).is_some());
         assert!(other.lock_for(Duration::ZERO).is_some());
     }

@@ -26,22 +26,8 @@ pub trait BenchRange: Send + Sync + Sized + 'static {
     const MOST_HELD: usize = usize::MAX;
     /// A new lock on positions below `positions`, for so many threads, nothing locked.
     fn create(positions: u64, threads: usize) -> Result<Self, Error>;
-    /// Runs `section` while `range` is locked for reading.
-    #[inline(always)]
-    fn read<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        self.write(thread, range, section)
-    }
-    /// Runs `section` while `range` is locked for writing.
-    fn write<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R;
     /// Runs `section` while `range` is locked on this side.
-    #[inline(always)]
-    fn hold<R>(&self, side: Side, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        if side == Side::Read {
-            self.read(thread, range, section)
-        } else {
-            self.write(thread, range, section)
-        }
-    }
+    fn hold<R>(&self, side: Side, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R;
     /// Locks `range` for writing, for good.
     fn keep(&self, _thread: usize, _range: &Range) {
         unreachable!("cells with held ranges are not planned for it");
@@ -63,15 +49,14 @@ where
     }
 
     #[inline(always)]
-    fn read<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        let _guard = self.0.read(range.clone()).expect("a range that makes sense");
-        section()
-    }
-
-    #[inline(always)]
-    fn write<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        let _guard = self.0.write(range.clone()).expect("a range that makes sense");
-        section()
+    fn hold<R>(&self, side: Side, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        if side == Side::Read {
+            let _guard = self.0.read(range.clone()).expect("a range that makes sense");
+            section()
+        } else {
+            let _guard = self.0.write(range.clone()).expect("a range that makes sense");
+            section()
+        }
     }
 
     fn keep(&self, _thread: usize, range: &Range) {
@@ -90,12 +75,13 @@ impl<L: BenchLock> BenchRange for OneLock<L> {
     }
 
     #[inline(always)]
-    fn read<R>(&self, _thread: usize, _range: &Range, section: impl FnOnce() -> R) -> R {
-        self.0.read(section)
-    }
-
-    #[inline(always)]
-    fn write<R>(&self, _thread: usize, _range: &Range, section: impl FnOnce() -> R) -> R {
-        self.0.write(section)
+    fn hold<R>(
+        &self,
+        side: Side,
+        _thread: usize,
+        _range: &Range,
+        section: impl FnOnce() -> R,
+    ) -> R {
+        self.0.hold(side, section)
     }
 }

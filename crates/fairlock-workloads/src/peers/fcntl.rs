@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 
+use crate::cell::Side;
 use crate::error::Error;
 use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
@@ -21,17 +22,11 @@ impl BenchRange for Fcntl {
         (0..threads).map(open).collect::<Result<_, _>>().map(Self).map_err(|error| failed(&error))
     }
 
-    fn read<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        lock(&self.0[thread], libc::F_RDLCK, range);
+    fn hold<R>(&self, side: Side, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        let (file, reads) = (&self.0[thread], side == Side::Read);
+        lock(file, if reads { libc::F_RDLCK } else { libc::F_WRLCK }, range);
         let result = section();
-        lock(&self.0[thread], libc::F_UNLCK, range);
-        result
-    }
-
-    fn write<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
-        lock(&self.0[thread], libc::F_WRLCK, range);
-        let result = section();
-        lock(&self.0[thread], libc::F_UNLCK, range);
+        lock(file, libc::F_UNLCK, range);
         result
     }
 

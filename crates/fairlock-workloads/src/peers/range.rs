@@ -5,6 +5,7 @@ use std::{mem, thread};
 use range_lock::VecRangeLock;
 use range_mutex::RangeMutex;
 
+use crate::cell::Side;
 use crate::error::Error;
 use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
@@ -25,7 +26,13 @@ impl BenchRange for RangeMutexPeer {
     }
 
     #[inline(always)]
-    fn write<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+    fn hold<R>(
+        &self,
+        _side: Side,
+        _thread: usize,
+        range: &Range,
+        section: impl FnOnce() -> R,
+    ) -> R {
         let _guard = self.0.lock(clamp(range, self.0.len()));
         section()
     }
@@ -46,7 +53,13 @@ impl BenchRange for RangeLockPeer {
     }
 
     #[inline(always)]
-    fn write<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+    fn hold<R>(
+        &self,
+        _side: Side,
+        _thread: usize,
+        range: &Range,
+        section: impl FnOnce() -> R,
+    ) -> R {
         let range = clamp(range, self.0.data_len());
         loop {
             if let Ok(_guard) = self.0.try_lock(range.clone()) {

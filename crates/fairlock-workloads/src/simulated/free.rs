@@ -17,8 +17,6 @@
 //! for at once. A lock on ranges is one lock: time counts while somebody waits for a range and
 //! nobody is inside of a part of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use fairlock_sim::ThreadState;
 
 use crate::cell::Free;
@@ -29,54 +27,11 @@ use crate::workload::testbed::Wanted;
 /// a wake-up.
 const GRACE_NS: u64 = 2_000;
 
-/// Watches the locks of one simulation.
-#[derive(Clone, Default)]
-pub struct FreeTime(Arc<Mutex<Locks>>);
-
-impl FreeTime {
-    fn with<R>(&self, body: impl FnOnce(&mut Locks) -> R) -> R {
-        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Time is counted from `begin` to `end`.
-    pub fn measure(&self, begin: u64, end: u64) {
-        self.with(|locks| locks.window = (begin, end));
-    }
-
-    /// A thread asks for a lock.
-    pub fn asks(&self, now: u64, thread: usize, wanted: Wanted<'_>) {
-        self.with(|locks| locks.asks(now, thread, wanted));
-    }
-
-    /// The thread has the lock.
-    pub fn acquired(&self, now: u64, thread: usize) {
-        self.with(|locks| locks.acquired(now, thread));
-    }
-
-    /// The thread's section is over, and it is about to give the lock back.
-    pub fn leaves(&self, now: u64, thread: usize) {
-        self.with(|locks| locks.leaves(now, thread));
-    }
-
-    /// The thread has given the lock back.
-    pub fn released(&self, thread: usize) {
-        self.with(|locks| locks.released(thread));
-    }
-
-    /// The machine does something else with a thread.
-    pub fn state(&self, now: u64, thread: usize, state: ThreadState) {
-        self.with(|locks| locks.state(now, thread, state));
-    }
-
-    /// The result.
-    pub fn finish(&self) -> Free {
-        self.with(Locks::finish)
-    }
-}
-
+/// The locks of one simulation.
 #[derive(Default)]
-struct Locks {
-    window: (u64, u64),
+pub struct Locks {
+    /// Time is counted from here to there.
+    pub window: (u64, u64),
     threads: Vec<Thread>,
     /// The locks, by number.
     locks: Vec<Lock>,
@@ -137,7 +92,8 @@ impl Locks {
         &mut self.threads[thread]
     }
 
-    fn asks(&mut self, now: u64, thread: usize, wanted: Wanted<'_>) {
+    /// A thread asks for a lock.
+    pub fn asks(&mut self, now: u64, thread: usize, wanted: Wanted<'_>) {
         let place = match wanted {
             Wanted::Lock(number) => {
                 if self.locks.len() <= number {
@@ -156,15 +112,18 @@ impl Locks {
         (this.stage, this.has_asked) = (Stage::Waits, true);
     }
 
-    fn acquired(&mut self, now: u64, thread: usize) {
+    /// The thread has the lock.
+    pub fn acquired(&mut self, now: u64, thread: usize) {
         self.moves(now, thread, Stage::Inside, true);
     }
 
-    fn leaves(&mut self, now: u64, thread: usize) {
+    /// The thread's section is over, and it is about to give the lock back.
+    pub fn leaves(&mut self, now: u64, thread: usize) {
         self.moves(now, thread, Stage::Leaves, false);
     }
 
-    fn released(&mut self, thread: usize) {
+    /// The thread has given the lock back.
+    pub fn released(&mut self, thread: usize) {
         self.thread(thread).asked = None;
     }
 
@@ -191,7 +150,8 @@ impl Locks {
         }
     }
 
-    fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
+    /// The machine does something else with a thread.
+    pub fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
         let is_short = matches!(state, ThreadState::Runnable | ThreadState::Stalled);
         let this = self.thread(thread);
         if this.is_short_of_cpu == is_short {
@@ -265,7 +225,8 @@ impl Locks {
         }
     }
 
-    fn finish(&mut self) -> Free {
+    /// The result.
+    pub fn finish(&mut self) -> Free {
         let (begin, end) = self.window;
         for number in 0..self.locks.len() {
             self.count(end, &Place::Lock(number));
@@ -289,23 +250,21 @@ mod tests {
     const US: u64 = 1_000;
 
     /// A lock that is watched for 100 us.
-    fn watched() -> FreeTime {
-        let free = FreeTime::default();
-        free.measure(0, 100 * US);
-        free
+    fn watched() -> Locks {
+        Locks { window: (0, 100 * US), ..Locks::default() }
     }
 
-    fn enters(free: &FreeTime, now: u64, thread: usize, wanted: Wanted<'_>) {
+    fn enters(free: &mut Locks, now: u64, thread: usize, wanted: Wanted<'_>) {
         free.asks(now, thread, wanted);
         free.acquired(now, thread);
     }
 
-    fn releases(free: &FreeTime, now: u64, thread: usize) {
+    fn releases(free: &mut Locks, now: u64, thread: usize) {
         free.leaves(now, thread);
         free.released(thread);
     }
 
-    fn share(free: &FreeTime) -> f64 {
+    fn share(free: &mut Locks) -> f64 {
         free.finish().while_waited
     }
 
@@ -313,55 +272,55 @@ mod tests {
 
     #[test]
     fn a_free_lock_that_somebody_sleeps_at_counts_but_for_the_grace() {
-        let free = watched();
-        enters(&free, 0, 0, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
         free.asks(10 * US, 1, ONE);
         free.state(11 * US, 1, ThreadState::Sleeping);
-        releases(&free, 30 * US, 0);
+        releases(&mut free, 30 * US, 0);
         free.acquired(52 * US, 1);
-        releases(&free, 60 * US, 1);
-        assert_eq!(share(&free), 0.20);
+        releases(&mut free, 60 * US, 1);
+        assert_eq!(share(&mut free), 0.20);
     }
 
     #[test]
     fn a_lock_from_hand_to_hand_is_not_free() {
-        let free = watched();
+        let mut free = watched();
         for now in (0..50).map(|turn| turn * 2 * US) {
-            enters(&free, now, 0, ONE);
+            enters(&mut free, now, 0, ONE);
             free.asks(now, 1, ONE);
-            releases(&free, now + 50, 0);
+            releases(&mut free, now + 50, 0);
             free.acquired(now + 1_900, 1);
-            releases(&free, now + 1_950, 1);
+            releases(&mut free, now + 1_950, 1);
         }
-        assert_eq!(share(&free), 0.0);
+        assert_eq!(share(&mut free), 0.0);
     }
 
     #[test]
     fn a_lock_that_nobody_waits_for_is_not_waited_for() {
-        let free = watched();
-        enters(&free, 0, 0, ONE);
-        releases(&free, 10 * US, 0);
-        enters(&free, 90 * US, 0, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
+        releases(&mut free, 10 * US, 0);
+        enters(&mut free, 90 * US, 0, ONE);
         free.asks(91 * US, 1, ONE);
-        assert_eq!(share(&free), 0.0);
+        assert_eq!(share(&mut free), 0.0);
     }
 
     #[test]
     fn who_has_no_cpu_counts_for_nothing_unless_another_sleeps() {
-        let free = watched();
-        enters(&free, 0, 0, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
         free.asks(0, 1, ONE);
         free.state(10 * US, 1, ThreadState::Runnable);
-        releases(&free, 10 * US, 0);
-        assert_eq!(share(&free), 0.0);
+        releases(&mut free, 10 * US, 0);
+        assert_eq!(share(&mut free), 0.0);
 
-        let free = watched();
-        enters(&free, 0, 0, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
         free.asks(0, 1, ONE);
         free.asks(0, 2, ONE);
         free.state(US, 1, ThreadState::Sleeping);
         free.state(US, 2, ThreadState::Sleeping);
-        releases(&free, 10 * US, 0);
+        releases(&mut free, 10 * US, 0);
         free.state(12 * US, 1, ThreadState::Woken);
         free.state(22 * US, 1, ThreadState::Runnable);
         free.state(62 * US, 1, ThreadState::Running);
@@ -372,81 +331,80 @@ mod tests {
     /// The wake-ups in the call that releases come after the end of the section.
     #[test]
     fn a_lock_is_free_from_the_end_of_the_section() {
-        let free = watched();
-        enters(&free, 0, 0, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
         free.asks(0, 1, ONE);
         free.state(US, 1, ThreadState::Sleeping);
         free.leaves(10 * US, 0);
         free.state(15 * US, 1, ThreadState::Woken);
         free.released(0);
         free.acquired(42 * US, 1);
-        assert_eq!(share(&free), 0.30);
+        assert_eq!(share(&mut free), 0.30);
     }
 
     #[test]
     fn who_loses_its_cpu_while_it_lets_go_counts_as_inside() {
-        let free = watched();
-        enters(&free, 0, 0, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
         free.asks(0, 1, ONE);
         free.leaves(10 * US, 0);
         free.state(10 * US, 0, ThreadState::Runnable);
         free.state(60 * US, 0, ThreadState::Running);
         free.released(0);
         free.acquired(72 * US, 1);
-        assert_eq!(share(&free), 0.10);
+        assert_eq!(share(&mut free), 0.10);
     }
 
     #[test]
     fn readers_are_inside_together() {
-        let free = watched();
-        enters(&free, 0, 0, ONE);
-        enters(&free, 0, 1, ONE);
+        let mut free = watched();
+        enters(&mut free, 0, 0, ONE);
+        enters(&mut free, 0, 1, ONE);
         free.asks(0, 2, ONE);
-        releases(&free, 10 * US, 1);
-        releases(&free, 48 * US, 0);
+        releases(&mut free, 10 * US, 1);
+        releases(&mut free, 48 * US, 0);
         free.acquired(100 * US, 2);
-        assert_eq!(share(&free), 0.50);
+        assert_eq!(share(&mut free), 0.50);
     }
 
     #[test]
     fn many_locks_are_as_many_as_threads_can_wait_for() {
-        let free = watched();
-        enters(&free, 0, 0, Wanted::Lock(999));
+        let mut free = watched();
+        enters(&mut free, 0, 0, Wanted::Lock(999));
         free.asks(0, 1, Wanted::Lock(999));
-        releases(&free, 10 * US, 0);
+        releases(&mut free, 10 * US, 0);
         free.acquired(52 * US, 1);
-        assert_eq!(share(&free), 0.20);
+        assert_eq!(share(&mut free), 0.20);
     }
 
     #[test]
     fn a_range_is_free_when_no_part_of_it_is_held() {
-        let free = watched();
-        enters(&free, 0, 0, Wanted::Range(&(0..=9)));
-        enters(&free, 0, 1, Wanted::Range(&(20..=29)));
+        let mut free = watched();
+        enters(&mut free, 0, 0, Wanted::Range(&(0..=9)));
+        enters(&mut free, 0, 1, Wanted::Range(&(20..=29)));
         free.asks(0, 2, Wanted::Range(&(5..=25)));
-        releases(&free, 10 * US, 0);
+        releases(&mut free, 10 * US, 0);
         // Nobody is there, and the other waiter has not got it: from 32 to 38.
         free.asks(30 * US, 3, Wanted::Range(&(0..=4)));
         free.acquired(38 * US, 3);
         // From 42 to 62.
-        releases(&free, 40 * US, 1);
+        releases(&mut free, 40 * US, 1);
         free.acquired(62 * US, 2);
-        assert_eq!(share(&free), 0.26);
+        assert_eq!(share(&mut free), 0.26);
     }
 
     #[test]
     fn only_what_is_measured_counts() {
-        let free = FreeTime::default();
-        free.measure(50 * US, 100 * US);
-        enters(&free, 0, 0, ONE);
+        let mut free = Locks { window: (50 * US, 100 * US), ..Locks::default() };
+        enters(&mut free, 0, 0, ONE);
         free.asks(0, 1, ONE);
-        releases(&free, 10 * US, 0);
+        releases(&mut free, 10 * US, 0);
         // From 50 to 60,
         free.acquired(60 * US, 1);
-        releases(&free, 70 * US, 1);
+        releases(&mut free, 70 * US, 1);
         // and from 72 to 100.
         free.asks(70 * US, 0, ONE);
         free.acquired(200 * US, 0);
-        assert_eq!(share(&free), 0.76);
+        assert_eq!(share(&mut free), 0.76);
     }
 }

@@ -9,7 +9,8 @@ use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU64, Simulation, SimulationError, ThreadState, mark,
 };
 
-use super::free::FreeTime;
+use super::Shared;
+use super::free::Locks;
 use super::trace::Recorder;
 use crate::cell::{Cell, Free, Side};
 use crate::direct_file::Block;
@@ -25,18 +26,18 @@ pub struct Simulated {
     /// Threads run and halt by turns, for this many nanoseconds each; zero: they do not halt.
     halt_ns: u64,
     recorder: Option<Recorder>,
-    free: FreeTime,
+    free: Shared<Locks>,
 }
 
 /// Those that are told about everything.
 struct Watchers {
     recorder: Option<Recorder>,
-    free: FreeTime,
+    free: Shared<Locks>,
 }
 
 impl Observer for Watchers {
     fn thread(&mut self, now: u64, thread: usize, cpu: usize, state: ThreadState) {
-        self.free.state(now, thread, state);
+        self.free.with(|locks| locks.state(now, thread, state));
         if let Some(recorder) = &mut self.recorder {
             recorder.thread(now, thread, cpu, state);
         }
@@ -63,13 +64,13 @@ impl Simulated {
     ) -> Self {
         // SAFETY: the caller's promise.
         unsafe { fairlock_sim::begin_thin_locks() };
-        Self { machine, gap_ns, halt_ns, recorder, free: FreeTime::default() }
+        Self { machine, gap_ns, halt_ns, recorder, free: Shared::default() }
     }
 
     /// The shares of the time in which the lock was free and waited for, once the cell has been
     /// run.
     pub fn free(&self) -> Free {
-        self.free.finish()
+        self.free.with(Locks::finish)
     }
 
     /// Sleeps through a halt that has begun.
@@ -130,7 +131,7 @@ impl Testbed for Simulated {
             });
         }
         let measured_ns = ns(cell.secs);
-        self.free.measure(window.begins_ns, window.begins_ns + measured_ns);
+        self.free.with(|it| it.window = (window.begins_ns, window.begins_ns + measured_ns));
         simulation.run_for(window.begins_ns + measured_ns).map_err(|error| match error {
             SimulationError::NoMemory { .. } => {
                 Error::failed(format!("{error}; use fewer --threads"))
@@ -212,24 +213,24 @@ impl Testbed for Simulated {
     fn asks_for(&self, side: Side, wanted: Wanted<'_>) -> u64 {
         let now = fairlock_sim::now();
         mark(Mark::Waiting(side.name()));
-        self.free.asks(now, fairlock_sim::thread(), wanted);
+        self.free.with(|locks| locks.asks(now, fairlock_sim::thread(), wanted));
         now
     }
 
     fn acquired(&self, side: Side) -> u64 {
         let now = fairlock_sim::now();
         mark(Mark::Holding(side.name()));
-        self.free.acquired(now, fairlock_sim::thread());
+        self.free.with(|locks| locks.acquired(now, fairlock_sim::thread()));
         now
     }
 
     fn leaves(&self, _side: Side) {
-        self.free.leaves(fairlock_sim::now(), fairlock_sim::thread());
+        self.free.with(|locks| locks.leaves(fairlock_sim::now(), fairlock_sim::thread()));
     }
 
     fn released(&self, side: Side) {
         mark(Mark::Released(side.name()));
-        self.free.released(fairlock_sim::thread());
+        self.free.with(|locks| locks.released(fairlock_sim::thread()));
         if self.gap_ns > 0 {
             fairlock_sim::busy(self.gap_ns);
         }

@@ -1,10 +1,10 @@
 //! A timeline of one simulation, in the format of Chrome's tracing, which Perfetto
 //! reads: what each thread does, who runs on each CPU, and what happened to the lock.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use fairlock_sim::{Mark, Observer, ThreadState};
 use serde::Serialize;
+
+use super::Shared;
 
 /// The document that Perfetto reads.
 #[derive(Default, Serialize)]
@@ -20,7 +20,7 @@ const THREADS: u32 = 1;
 const CPUS: u32 = 2;
 
 /// One event, with the keys of the format.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Event {
     name: String,
     /// X: a slice. i: an instant. M: the name of a process or a track.
@@ -64,8 +64,16 @@ impl Trace {
 
     fn slice(&mut self, pid: u32, tid: usize, name: String, from: u64, to: u64) {
         if to > from {
-            let (ts, dur) = (us(from), Some(us(to - from)));
-            self.events.push(Event { name, ph: "X", pid, tid, ts, dur, s: None, args: None });
+            let dur = Some(us(to - from));
+            self.events.push(Event {
+                name,
+                ph: "X",
+                pid,
+                tid,
+                ts: us(from),
+                dur,
+                ..Event::default()
+            });
         }
     }
 
@@ -98,16 +106,8 @@ impl Trace {
     }
 
     fn instant(&mut self, thread: usize, name: String, now: u64) {
-        self.events.push(Event {
-            name,
-            ph: "i",
-            pid: THREADS,
-            tid: thread,
-            ts: us(now),
-            dur: None,
-            s: Some("t"),
-            args: None,
-        });
+        let (pid, tid, ts, s) = (THREADS, thread, us(now), Some("t"));
+        self.events.push(Event { name, ph: "i", pid, tid, ts, s, ..Event::default() });
     }
 
     /// Names all tracks. What has not ended by now is not shown.
@@ -118,16 +118,8 @@ impl Trace {
         cpus.dedup();
         let threads = 0..self.threads.len();
         let mut name = |what: &str, pid, tid, name: String| {
-            self.events.push(Event {
-                name: what.to_owned(),
-                ph: "M",
-                pid,
-                tid,
-                ts: 0.0,
-                dur: None,
-                s: None,
-                args: Some(Name { name }),
-            });
+            let (what, args) = (what.to_owned(), Some(Name { name }));
+            self.events.push(Event { name: what, ph: "M", pid, tid, args, ..Event::default() });
         };
         name("process_name", THREADS, 0, "threads".to_owned());
         name("process_name", CPUS, 0, "CPUs".to_owned());
@@ -141,14 +133,9 @@ fn us(ns: u64) -> f64 {
 }
 
 /// Where a simulation is recorded.
-#[derive(Clone, Default)]
-pub struct Recorder(Arc<Mutex<Trace>>);
+pub type Recorder = Shared<Trace>;
 
 impl Recorder {
-    fn with<R>(&self, body: impl FnOnce(&mut Trace) -> R) -> R {
-        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// What was recorded.
     pub fn finish(&self) -> Trace {
         self.with(|trace| {

@@ -104,8 +104,7 @@ fn wait_until<'a, C: BenchCondvar>(
 ) -> C::Guard<'a> {
     let mut stage = shared.lock();
     while !stage.over && !is_so(&stage) {
-        stage =
-            if timed { shared.wait_for(which, stage, PATIENCE) } else { shared.wait(which, stage) };
+        stage = shared.wait(which, stage, timed.then_some(PATIENCE));
     }
     stage
 }
@@ -149,7 +148,7 @@ fn wait_to_go<C: BenchCondvar>(shared: &C, waiters: u64) {
     }
     let round = stage.round;
     while !stage.over && stage.round == round {
-        stage = shared.wait(Which::Second, stage);
+        stage = shared.wait(Which::Second, stage, None);
     }
 }
 

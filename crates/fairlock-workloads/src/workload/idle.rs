@@ -8,7 +8,7 @@ use std::time::Duration;
 use fairlock::platform::Atomic;
 
 use super::range::SLOTS;
-use super::setup::{Chosen, Configuration, or};
+use super::setup::{Chosen, Configuration, grid};
 use super::tally::{Durations, Tally};
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
@@ -18,12 +18,16 @@ use crate::locks::range::{BenchRange, Range};
 
 /// The holder is busy inside, or sleeps.
 pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
-/// Nanoseconds inside, and which of these are for a first impression.
-const SECTIONS: [u32; 6] = [30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
-const QUICK_SECTIONS: [u32; 1] = [100_000];
-/// Whether the waiting thread wants to write, or to read.
-const READS: [u8; 2] = [0, 100];
-const QUICK_READS: [u8; 1] = [0];
+/// The grid, and which part of it is for a first impression. Nanoseconds inside; whether the waiting
+/// thread wants to write, or to read.
+const GRID: Chosen<'_> = Chosen {
+    forms: &Form::ALL,
+    sections: &[30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000],
+    reads: &[0, 100],
+    holders: &Holder::ALL,
+    ..Chosen::NOTHING
+};
+const QUICK: Chosen<'_> = Chosen { sections: &[100_000], reads: &[0], ..GRID };
 /// The thread that holds and the one that waits.
 const THREADS: usize = 2;
 
@@ -36,29 +40,10 @@ const REST: Duration = Duration::from_millis(3);
 
 /// The configurations of each case, in all forms or those chosen.
 pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
-    let sections: &[u32] = if quick { &QUICK_SECTIONS } else { &SECTIONS };
-    let reads: &[u8] = if quick { &QUICK_READS } else { &READS };
-    let mut all = Vec::new();
-    for &form in or(chosen.forms, &Form::ALL) {
-        let reads = or(chosen.reads, reads).iter();
-        for &reads in reads.filter(|&&reads| form.can_read() || reads == 0) {
-            for &section in or(chosen.sections, sections) {
-                for &holder in or(chosen.holders, &Holder::ALL) {
-                    all.push(Configuration {
-                        threads: THREADS,
-                        readers: usize::from(reads > 0),
-                        writers: usize::from(reads == 0),
-                        setup: Setup {
-                            form: Some(form),
-                            reads_percent: Some(reads),
-                            section_ns: Some(section),
-                            holder: Some(holder),
-                            ..Setup::default()
-                        },
-                    });
-                }
-            }
-        }
+    let mut all = grid(chosen, if quick { &QUICK } else { &GRID });
+    for it in &mut all {
+        it.threads = THREADS;
+        (it.readers, it.writers) = if it.setup.reads_percent > Some(0) { (1, 0) } else { (0, 1) };
     }
     all
 }
@@ -137,7 +122,7 @@ impl<W: Atomic<u64>> Shared<W> {
 /// What the waiting thread has seen.
 struct Waits {
     tally: Tally,
-    free: Vec<u64>,
+    free: Option<Durations>,
 }
 
 /// Which ranges, of how many positions, the two threads take. With a range lock the ranges differ,
@@ -158,7 +143,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let (window, results) = testbed.run_team(cell, THREADS, |index, gate| {
         if index == 0 {
             hold(cell, testbed, gate, &shared, &|section| {
-                lock.0.write(index, &held, section);
+                lock.0.hold(Side::Write, index, &held, section);
             });
             return None;
         }
@@ -177,12 +162,7 @@ fn report(
     ns_per_tick: f64,
 ) -> CellReport {
     let waits = results.into_iter().flatten().next().expect("one of the two waits");
-    let free = (!waits.free.is_empty()).then(|| {
-        let mut durations = Durations::new();
-        waits.free.iter().for_each(|&ticks| durations.record(ticks));
-        durations
-    });
-    let free = Durations::summarize(free, ns_per_tick);
+    let free = Durations::summarize(waits.free, ns_per_tick);
     let report = Tally::report(vec![waits.tally], ns_per_tick);
     let report = report.map(|report| SideReport { free, ..report });
     let (read, write) = if side == Side::Read { (report, None) } else { (None, report) };
@@ -228,7 +208,7 @@ fn wait<T: Testbed>(
     side: Side,
     acquire: &dyn Fn(&mut dyn FnMut()),
 ) -> Waits {
-    let mut waits = Waits { tally: Tally::new(), free: Vec::new() };
+    let mut waits = Waits { tally: Tally::new(), free: None };
     let inside = &shared.inside.0;
     loop {
         testbed.sleep(REST);
@@ -257,7 +237,7 @@ fn wait<T: Testbed>(
         if let Some(free) = free {
             waits.tally.count(phase, waited);
             if phase != Phase::WarmUp {
-                waits.free.push(free);
+                waits.free.get_or_insert_with(Durations::new).record(free);
             }
         }
         if phase == Phase::Stop {

@@ -11,18 +11,6 @@ use crate::cell::{Cell, CellReport, Setup, Shape, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range};
 
-/// A configuration with this share of reads, in percent.
-pub fn configuration(threads: usize, reads: u8, setup: Setup) -> Configuration {
-    let (readers, writers) = sides(threads, reads);
-    let setup = Setup { reads_percent: Some(reads), ..setup };
-    Configuration { threads, readers, writers, setup }
-}
-
-/// How many threads read, and how many write: all of them do both, or only one of these.
-pub fn sides(threads: usize, reads: u8) -> (usize, usize) {
-    (if reads > 0 { threads } else { 0 }, if reads < 100 { threads } else { 0 })
-}
-
 /// How long a measurement must be at least, so that a thread that is starved is starved by the
 /// lock: if all threads share the CPUs evenly, also with `background` busy loops for each CPU,
 /// every thread has a CPU more than once, for more than one operation. There is an upper bound.

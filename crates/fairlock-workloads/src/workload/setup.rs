@@ -2,8 +2,8 @@
 
 use crate::cell::{Form, Holder, Setup, Shape};
 
-/// What was asked for in place of the defaults; if empty, the defaults are used.
-#[derive(Default)]
+/// What was asked for in place of the defaults; if empty, the defaults are used. Also the defaults
+/// of a workload: what it does not have is empty.
 pub struct Chosen<'a> {
     pub forms: &'a [Form],
     pub threads: &'a [usize],
@@ -16,7 +16,28 @@ pub struct Chosen<'a> {
     pub holders: &'a [Holder],
 }
 
+impl Chosen<'_> {
+    pub const NOTHING: Self = Self {
+        forms: &[],
+        threads: &[],
+        shapes: &[],
+        reads: &[],
+        sections: &[],
+        held: &[],
+        outside: &[],
+        among: &[],
+        holders: &[],
+    };
+}
+
+impl Default for Chosen<'_> {
+    fn default() -> Self {
+        Self::NOTHING
+    }
+}
+
 /// One configuration: how many threads read, how many write, and the rest.
+#[derive(Clone, Default)]
 pub struct Configuration {
     pub threads: usize,
     pub readers: usize,
@@ -27,4 +48,50 @@ pub struct Configuration {
 /// What was chosen, or the default.
 pub fn or<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
     if chosen.is_empty() { default } else { chosen }
+}
+
+/// How many threads read, and how many write: all of them do both, or only one of these.
+pub fn sides(threads: usize, reads: u8) -> (usize, usize) {
+    (if reads > 0 { threads } else { 0 }, if reads < 100 { threads } else { 0 })
+}
+
+/// Configurations: for each one before, one with each of these values.
+pub fn each<T: Copy>(
+    all: Vec<Configuration>,
+    values: &[T],
+    set: impl Fn(&mut Configuration, T),
+) -> Vec<Configuration> {
+    let mut with_values = Vec::new();
+    for before in all {
+        for &value in values {
+            let mut configuration = before.clone();
+            set(&mut configuration, value);
+            with_values.push(configuration);
+        }
+    }
+    with_values
+}
+
+/// All configurations of what was chosen, of a workload with these defaults. A mutex has no reads.
+pub fn grid(chosen: &Chosen<'_>, default: &Chosen<'_>) -> Vec<Configuration> {
+    let mut all = vec![Configuration::default()];
+    macro_rules! axis {
+        ($axis:ident, $set:expr) => {
+            if !default.$axis.is_empty() {
+                all = each(all, or(chosen.$axis, default.$axis), $set);
+            }
+        };
+    }
+    axis!(forms, |it, form| it.setup.form = Some(form));
+    axis!(reads, |it, reads| it.setup.reads_percent = Some(reads));
+    axis!(sections, |it, section| it.setup.section_ns = Some(section));
+    axis!(outside, |it, outside| it.setup.outside = Some(outside));
+    axis!(among, |it, among| it.setup.among = Some(among));
+    axis!(holders, |it, holder| it.setup.holder = Some(holder));
+    axis!(threads, |it, threads| it.threads = threads);
+    all.retain(|it| it.setup.form != Some(Form::Mutex) || it.setup.reads_percent == Some(0));
+    for it in &mut all {
+        (it.readers, it.writers) = sides(it.threads, it.setup.reads_percent.unwrap_or(0));
+    }
+    all
 }

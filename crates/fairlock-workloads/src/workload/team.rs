@@ -1,7 +1,7 @@
 //! Threads that start together, work for a window of time, and stop together.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,29 +26,11 @@ pub enum Phase {
 /// Tells the threads of a team in which phase the run is.
 pub struct Gate {
     phase: Padded<AtomicU8>,
-    entry: Mutex<Entry>,
-    /// For the starter: another thread has arrived.
-    arrived: Condvar,
-    /// For the threads: they may go, or there is no run.
-    opened: Condvar,
-}
-
-#[derive(Default)]
-struct Entry {
-    arrived: usize,
-    open: Option<bool>,
+    /// Whether there is a run, once that is known.
+    opened: OnceLock<bool>,
 }
 
 impl Gate {
-    fn new() -> Self {
-        Self {
-            phase: Padded(AtomicU8::new(0)),
-            entry: Mutex::new(Entry::default()),
-            arrived: Condvar::new(),
-            opened: Condvar::new(),
-        }
-    }
-
     /// The phase of the run.
     #[inline(always)]
     pub fn phase(&self) -> Phase {
@@ -62,32 +44,6 @@ impl Gate {
 
     fn set_phase(&self, phase: Phase) {
         self.phase.0.store(phase as u8, Ordering::Relaxed);
-    }
-
-    /// Called by a thread of the team: waits for the start. False: there is no run.
-    fn enter(&self) -> bool {
-        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
-        entry.arrived += 1;
-        self.arrived.notify_one();
-        loop {
-            if let Some(go) = entry.open {
-                return go;
-            }
-            entry = self.opened.wait(entry).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Waits until `threads` are at the gate.
-    fn wait_for(&self, threads: usize) {
-        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
-        while entry.arrived < threads {
-            entry = self.arrived.wait(entry).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn open(&self, go: bool) {
-        self.entry.lock().unwrap_or_else(PoisonError::into_inner).open = Some(go);
-        self.opened.notify_all();
     }
 }
 
@@ -134,22 +90,25 @@ fn run_threads(
     threads: usize,
     body: &(dyn Fn(usize, &Gate) + Sync),
 ) -> Result<Duration, Error> {
-    let gate = Gate::new();
-    let gate = &gate;
+    let gate = &Gate { phase: Padded(AtomicU8::new(0)), opened: OnceLock::new() };
+    let (arrives, arrived) = mpsc::channel();
     thread::scope(|scope| {
         let mut team = Vec::with_capacity(threads);
         for index in 0..threads {
+            let arrives = arrives.clone();
             // The hot loops need next to no stack, and there may be thousands of threads.
             let spawned =
                 thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || {
-                    if gate.enter() {
+                    // Fails if there is no run.
+                    _ = arrives.send(());
+                    if *gate.opened.wait() {
                         body(index, gate);
                     }
                 });
             match spawned {
                 Ok(handle) => team.push(handle),
                 Err(error) => {
-                    gate.open(false);
+                    _ = gate.opened.set(false);
                     return Err(Error::failed(format!(
                         "cannot start thread {} of {threads}: {error}; use fewer --threads or \
                          raise the limit (ulimit -u)",
@@ -158,8 +117,8 @@ fn run_threads(
                 }
             }
         }
-        gate.wait_for(threads);
-        gate.open(true);
+        arrived.iter().take(threads).for_each(|()| {});
+        _ = gate.opened.set(true);
         thread::sleep(Duration::from_secs_f64(cell.warm_up_secs()));
         gate.set_phase(Phase::Measure);
         let begin = Instant::now();

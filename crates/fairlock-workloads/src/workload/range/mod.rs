@@ -5,11 +5,11 @@ mod array;
 mod cost;
 mod file;
 
-use crate::cell::{Case, Cell, CellReport, Setup, Shape};
+use crate::cell::{Case, Cell, CellReport, Shape};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::random::Random;
-use crate::workload::setup::{Chosen, Configuration, or};
+use crate::workload::setup::{Chosen, Configuration, each, or};
 use crate::workload::testbed::Testbed;
 
 /// The full range, as the reader/writer lock it then is; then the others.
@@ -59,55 +59,41 @@ pub fn pick(shape: Shape, slots: u64, threads: usize, index: usize, random: &mut
 
 /// The configurations of a case.
 pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
-    let mut all = Vec::new();
     let threads = match case {
         Case::Read | Case::Write => &ONE,
         Case::Wide | Case::File => or(chosen.threads, &MANY),
         _ => or(chosen.threads, &THREADS),
     };
-    for &threads in threads {
-        let half = (threads / 2, threads - threads / 2);
-        let (readers, writers) = match case {
+    let mut all = each(vec![Configuration::default()], threads, |it, threads| it.threads = threads);
+    if matches!(case, Case::FullMixed | Case::Wide) {
+        all.retain(|it| it.threads >= 2);
+    }
+    for it in &mut all {
+        let threads = it.threads;
+        (it.readers, it.writers) = match case {
             Case::FullRead | Case::Read => (threads, 0),
             Case::FullWrite | Case::Write => (0, threads),
-            Case::FullMixed => half,
+            Case::FullMixed => (threads / 2, threads - threads / 2),
             // One writer of everything, the others read and write.
             Case::Wide => (threads - 1, 1),
             _ => (threads, threads),
         };
-        if threads < 2 && matches!(case, Case::FullMixed | Case::Wide) {
-            continue;
-        }
-        let mut add = |setup| all.push(Configuration { threads, readers, writers, setup });
-        match case {
-            Case::Read | Case::Write => {
-                for &held in or(chosen.held, &HELD) {
-                    add(Setup { held: Some(held), ..Setup::default() });
-                }
-            }
-            Case::Array => {
-                for &shape in or(chosen.shapes, &Shape::ALL) {
-                    for &reads in or(chosen.reads, &READS) {
-                        for &section in or(chosen.sections, &SECTIONS) {
-                            add(Setup {
-                                shape: Some(shape),
-                                reads_percent: Some(reads),
-                                section_ns: Some(section),
-                                ..Setup::default()
-                            });
-                        }
-                    }
-                }
-            }
-            Case::File => add(Setup { reads_percent: Some(file::READS), ..Setup::default() }),
-            _ => {
-                for &section in or(chosen.sections, &SECTION) {
-                    add(Setup { section_ns: Some(section), ..Setup::default() });
-                }
-            }
-        }
     }
-    all
+    let of_length = |it: &mut Configuration, section| it.setup.section_ns = Some(section);
+    let reading = |it: &mut Configuration, reads| it.setup.reads_percent = Some(reads);
+    match case {
+        Case::Read | Case::Write => {
+            each(all, or(chosen.held, &HELD), |it, held| it.setup.held = Some(held))
+        }
+        Case::Array => {
+            let shapes = or(chosen.shapes, &Shape::ALL);
+            let all = each(all, shapes, |it, shape| it.setup.shape = Some(shape));
+            let all = each(all, or(chosen.reads, &READS), reading);
+            each(all, or(chosen.sections, &SECTIONS), of_length)
+        }
+        Case::File => each(all, &[file::READS], reading),
+        _ => each(all, or(chosen.sections, &SECTION), of_length),
+    }
 }
 
 /// Runs one cell.
