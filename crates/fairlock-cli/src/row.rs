@@ -73,17 +73,8 @@ pub struct Row {
     pub interference: Option<Interference>,
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// Speed in relation to the best peer of the same run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_best_peer: Option<f64>,
-    /// Speed in relation to the fastest peer, even if that starves some thread.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_fastest_peer: Option<f64>,
-    /// How long the lock was free while it was waited for, in relation to the least of any peer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_p50_ratio_to_best_peer: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_p99_ratio_to_best_peer: Option<f64>,
+    #[serde(flatten)]
+    pub ratios: Ratios,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<String>,
     /// Why the run that failed did.
@@ -91,89 +82,82 @@ pub struct Row {
     pub error: Option<String>,
 }
 
-/// A simulated row beside what was published. Rates of both are in the row's own unit: operations
-/// or megabytes per second, or, in `handoff` and `batch`, relative to the baseline.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Comparison {
-    /// The name of the published column.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub published_as: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub published: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_published: Option<f64>,
-    /// The row's rate in relation to that of the baseline in the same configuration.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_baseline: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub published_ratio_to_baseline: Option<f64>,
-    /// The slowest measurement of a real run; the next field is the fastest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured_min: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured_max: Option<f64>,
+/// Structures of numbers, each of which is left out of a document where there is none.
+macro_rules! optional {
+    ($($(#[$of_all:meta])* pub struct $name:ident {
+        $($(#[$of_one:meta])* pub $field:ident: $type:ty,)*
+    })*) => {$(
+        $(#[$of_all])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $($(#[$of_one])* #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>,)*
+        }
+    )*};
 }
 
-/// The figures of a measurement. Rates, quantiles and Jain's index are medians over the runs;
-/// fewest, most, starved and longest are the worst of any run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Figures {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ops_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ops_per_s_min: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ops_per_s_max: Option<f64>,
-    /// The same rate in records, if an operation is to look up records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub records_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_ops: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_ops: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub starved_threads: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jain: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_p50_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_p99_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_p999_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_max_ns: Option<u64>,
-    /// How long the lock was free during a wait: quantiles over the waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_p50_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_p99_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_max_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_p50_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_p99_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_max_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub balance_score: Option<f64>,
-    /// The side's rate in the mix, in relation to that of the same threads alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_of_alone: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ns_per_op: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mb_per_s: Option<f64>,
-    /// Of simulated runs: the share of the time in which the lock was free and waited for, both
-    /// sides together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_while_waited: Option<f64>,
-    /// The part of that time in which another waiter was awake but had no CPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_without_cpu: Option<f64>,
+optional! {
+    /// A simulated row beside what was published. Rates of both are in the row's own unit: operations
+    /// or megabytes per second, or, in `handoff` and `batch`, relative to the baseline.
+    pub struct Comparison {
+        /// The name of the published column.
+        pub published_as: String,
+        pub published: f64,
+        pub ratio_to_published: f64,
+        /// The row's rate in relation to that of the baseline in the same configuration.
+        pub ratio_to_baseline: f64,
+        pub published_ratio_to_baseline: f64,
+        /// The slowest measurement of a real run; the next field is the fastest.
+        pub measured_min: f64,
+        pub measured_max: f64,
+    }
+
+    /// A row in relation to the peers of the same run.
+    pub struct Ratios {
+        /// Speed in relation to the best peer.
+        pub ratio_to_best_peer: f64,
+        /// Speed in relation to the fastest peer, even if that starves some thread.
+        pub ratio_to_fastest_peer: f64,
+        /// How long the lock was free while it was waited for, in relation to the least of any peer.
+        pub free_p50_ratio_to_best_peer: f64,
+        pub free_p99_ratio_to_best_peer: f64,
+    }
+
+    /// The figures of a measurement. Rates, quantiles and Jain's index are medians over the runs;
+    /// fewest, most, starved and longest are the worst of any run.
+    pub struct Figures {
+        pub ops_per_s: f64,
+        pub ops_per_s_min: f64,
+        pub ops_per_s_max: f64,
+        /// The same rate in records, if an operation is to look up records.
+        pub records_per_s: f64,
+        pub min_ops: u64,
+        pub max_ops: u64,
+        pub starved_threads: usize,
+        pub jain: f64,
+        pub wait_p50_ns: u64,
+        pub wait_p99_ns: u64,
+        pub wait_p999_ns: u64,
+        pub wait_max_ns: u64,
+        /// How long the lock was free during a wait: quantiles over the waits.
+        pub free_p50_ns: u64,
+        pub free_p99_ns: u64,
+        pub free_max_ns: u64,
+        pub latency_p50_ns: u64,
+        pub latency_p99_ns: u64,
+        pub latency_max_ns: u64,
+        pub balance_score: f64,
+        /// The side's rate in the mix, in relation to that of the same threads alone.
+        pub share_of_alone: f64,
+        pub ns_per_op: f64,
+        pub mb_per_s: f64,
+        /// Of simulated runs: the share of the time in which the lock was free and waited for, both
+        /// sides together.
+        pub free_while_waited: f64,
+        /// The part of that time in which another waiter was awake but had no CPU.
+        pub free_without_cpu: f64,
+    }
 }
 
 impl Row {
@@ -330,39 +314,28 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         ops_by_thread: runs::least_even(m, side),
         interference: m.reports.iter().filter_map(|r| r.interference).reduce(Interference::or),
         comparison: Comparison::default(),
-        ratio_to_best_peer: None,
-        ratio_to_fastest_peer: None,
-        free_p50_ratio_to_best_peer: None,
-        free_p99_ratio_to_best_peer: None,
+        ratios: Ratios::default(),
         file_system: None,
         error: m.failure.clone(),
     }
 }
 
 fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
-    let rates: Vec<f64> = reports
+    let bytes = reports
         .iter()
-        .map(|(report, side)| side.ops.iter().sum::<u64>() as f64 / report.elapsed_secs)
-        .collect();
-    let ops = || reports.iter().map(|(_, side)| side.ops.as_slice());
-    let bytes: Vec<f64> = reports
-        .iter()
-        .filter_map(|(report, side)| Some(side.bytes? as f64 / report.elapsed_secs / 1e6))
-        .collect();
-    let waits: Vec<Times> = reports.iter().filter_map(|(_, side)| side.wait).collect();
-    let latencies: Vec<Times> = reports.iter().filter_map(|(_, side)| side.latency).collect();
-    let free: Vec<Times> = reports.iter().filter_map(|(_, side)| side.free).collect();
+        .filter_map(|(report, side)| Some(side.bytes? as f64 / report.elapsed_secs / 1e6));
+    let times = |of: fn(&SideReport) -> Option<Times>| -> Vec<Times> {
+        reports.iter().filter_map(|(_, side)| of(side)).collect()
+    };
+    let (waits, free) = (times(|side| side.wait), times(|side| side.free));
+    let latencies = times(|side| side.latency);
     let middle = |times: &[Times], pick: fn(&Times) -> u64| {
         median(times.iter().map(|t| pick(t) as f64)).map(|ns| ns as u64)
     };
+    let ops = reports.iter().map(|(report, side)| (*report, side.ops.as_slice()));
     Figures {
-        ops_per_s: median(rates.iter().copied()),
-        ops_per_s_min: rates.iter().copied().reduce(f64::min),
-        ops_per_s_max: rates.iter().copied().reduce(f64::max),
-        min_ops: ops().flatten().min().copied(),
-        max_ops: ops().flatten().max().copied(),
         starved_threads: reports.iter().map(|(_, side)| side.starved()).max(),
-        jain: median(ops().filter_map(jain)),
+        jain: median(ops.clone().filter_map(|(_, ops)| jain(ops))),
         wait_p50_ns: middle(&waits, |t| t.p50),
         wait_p99_ns: middle(&waits, |t| t.p99),
         wait_p999_ns: middle(&waits, |t| t.p999),
@@ -374,6 +347,21 @@ fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
         latency_p99_ns: middle(&latencies, |t| t.p99),
         latency_max_ns: latencies.iter().map(|t| t.max).max(),
         mb_per_s: median(bytes),
+        ..of_ops(ops)
+    }
+}
+
+/// What the operations of each thread say, in each run.
+fn of_ops<'a>(runs: impl Iterator<Item = (&'a CellReport, &'a [u64])> + Clone) -> Figures {
+    let rate =
+        |(report, ops): (&CellReport, &[u64])| ops.iter().sum::<u64>() as f64 / report.elapsed_secs;
+    let (rates, ops) = (runs.clone().map(rate), runs.flat_map(|(_, ops)| ops));
+    Figures {
+        ops_per_s: median(rates.clone()),
+        ops_per_s_min: rates.clone().reduce(f64::min),
+        ops_per_s_max: rates.reduce(f64::max),
+        min_ops: ops.clone().min().copied(),
+        max_ops: ops.max().copied(),
         ..Figures::default()
     }
 }
@@ -392,19 +380,9 @@ fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
         }
     };
     let ops: Vec<Vec<u64>> = m.reports.iter().map(by_thread).collect();
-    let rates: Vec<f64> = m
-        .reports
-        .iter()
-        .zip(&ops)
-        .map(|(report, ops)| ops.iter().sum::<u64>() as f64 / report.elapsed_secs)
-        .collect();
+    let runs = m.reports.iter().zip(ops.iter().map(Vec::as_slice));
     Figures {
-        ops_per_s: median(rates.iter().copied()),
-        ops_per_s_min: rates.iter().copied().reduce(f64::min),
-        ops_per_s_max: rates.iter().copied().reduce(f64::max),
-        min_ops: ops.iter().flatten().min().copied(),
-        max_ops: ops.iter().flatten().max().copied(),
-        starved_threads: m.reports.iter().zip(&ops).map(|(r, ops)| r.starved(ops)).max(),
+        starved_threads: runs.clone().map(|(report, ops)| report.starved(ops)).max(),
         jain: median(ops.iter().filter(|_| does_both).filter_map(|ops| jain(ops))),
         wait_p50_ns: read.wait_p50_ns.max(write.wait_p50_ns),
         wait_p99_ns: read.wait_p99_ns.max(write.wait_p99_ns),
@@ -412,7 +390,7 @@ fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
         wait_max_ns: read.wait_max_ns.max(write.wait_max_ns),
         latency_max_ns: read.latency_max_ns.max(write.latency_max_ns),
         mb_per_s: read.mb_per_s.zip(write.mb_per_s).map(|(r, w)| r + w),
-        ..Figures::default()
+        ..of_ops(runs)
     }
 }
 

@@ -345,7 +345,7 @@ pub fn lengths<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
 }
 
 fn ratio(row: &Row) -> String {
-    or_dash(row.ratio_to_best_peer, two_digits)
+    or_dash(row.ratios.ratio_to_best_peer, two_digits)
 }
 
 fn score(row: &Row) -> String {
@@ -369,7 +369,7 @@ mod tests {
         {
             growth::is_linear(workload, |rows| {
                 // All fall behind: who does is looked at once more.
-                rows.iter_mut().for_each(|row| row.ratio_to_best_peer = Some(0.5));
+                rows.iter_mut().for_each(|row| row.ratios.ratio_to_best_peer = Some(0.5));
                 let lines = table(rows, None).lines().count();
                 assert!(lines > rows.len() / 3, "{lines} lines");
             });

@@ -28,7 +28,7 @@ pub fn array(rows: &[&Row]) -> String {
     for lock in locks {
         let of_lock = || cells().filter(|row| row.lock == lock);
         let judged: Vec<(f64, &Row)> =
-            of_lock().filter_map(|row| Some((row.ratio_to_best_peer?, *row))).collect();
+            of_lock().filter_map(|row| Some((row.ratios.ratio_to_best_peer?, *row))).collect();
         let Some((least, worst)) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
             continue;
         };

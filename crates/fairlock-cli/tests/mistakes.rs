@@ -73,7 +73,7 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["bench", "handoff", "--threads", "x"], "use a whole number"),
         (&["bench", "handoff", "--threads", ""], "use a whole number"),
         (&["bench", "handoff", "--threads", "99999999999999999999"], "use a smaller number"),
-        (&["bench", "handoff", "--threads", "0"], "use 1 or more"),
+        (&["bench", "handoff", "--threads", "0"], "use 1 to 10000"),
         (&["bench", "handoff", "--secs", "x"], "use a number"),
         (&["bench", "handoff", "--secs", "0"], "use 0.01 to 3600"),
         (&["bench", "handoff", "--secs", "-1"], "use 0.01 to 3600"),

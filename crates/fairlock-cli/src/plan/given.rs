@@ -1,5 +1,8 @@
 //! Checks of what the command line gives: numbers must make sense, and names must exist.
 
+use std::fmt::Debug;
+use std::ops::RangeInclusive;
+
 use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::error::{Error, unknown};
@@ -13,38 +16,31 @@ pub(super) const MOST_THREADS: usize = 10_000;
 
 /// Checks the flags of `bench`.
 pub(super) fn check(flags: &Flags) -> Result<(), Error> {
-    if flags.threads.contains(&0) {
-        return Err(Error::usage("--threads 0 makes no sense: use 1 or more"));
-    }
-    if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
-        return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
-    }
+    within("--threads", &flags.threads, 1..=MOST_THREADS)?;
     let most = MOST_THREADS as f64 / machine::cpus() as f64;
     if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= most)) {
         return Err(Error::usage(format!(
             "--overcommit {x:?} makes no sense: use more than 0, and {most} at most"
         )));
     }
-    if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
-        return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
-    }
-    if let Some(n) = flags.section.iter().find(|&&n| n > 1_000_000_000) {
-        return Err(Error::usage(format!("--section {n} is too long: use 1000000000 at most")));
-    }
+    within("--reads", &flags.reads, 0..=100)?;
+    within("--section", &flags.section, 0..=1_000_000_000)?;
     check_program(&flags.program, &flags.section, &flags.reads)?;
-    if let Some(n) = flags.held.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--held {n} is too many: use 1000000 at most")));
-    }
-    if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
-    }
-    if let Some(secs) = flags.secs.filter(|secs| !(0.01..=3600.0).contains(secs)) {
-        return Err(Error::usage(format!("--secs {secs:?} makes no sense: use 0.01 to 3600")));
-    }
-    if let Some(runs) = flags.runs.filter(|runs| !(1..=MOST_RUNS).contains(runs)) {
-        return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to {MOST_RUNS}")));
-    }
-    Ok(())
+    within("--held", &flags.held, 0..=1_000_000)?;
+    within("--cs-load", &flags.cs_load, 0..=1_000_000)?;
+    within("--secs", flags.secs.as_slice(), 0.01..=3600.0)?;
+    within("--runs", flags.runs.as_slice(), 1..=MOST_RUNS)
+}
+
+/// Fails if one of the values of a flag is not in this range.
+fn within<T: PartialOrd + Debug>(
+    flag: &str,
+    given: &[T],
+    range: RangeInclusive<T>,
+) -> Result<(), Error> {
+    let Some(value) = given.iter().find(|value| !range.contains(value)) else { return Ok(()) };
+    let (least, most) = range.into_inner();
+    Err(Error::usage(format!("{flag} {value:?} makes no sense: use {least:?} to {most:?}")))
 }
 
 /// Checks the flags of workloads that take locks as programs do, for `bench` and `sim`.
@@ -55,12 +51,7 @@ pub fn check_program(flags: &ProgramFlags, sections: &[u32], reads: &[u8]) -> Re
             "--outside {x} makes more than a second: use less, or a shorter --section"
         )));
     }
-    if flags.among.contains(&0) {
-        return Err(Error::usage("--among 0 makes no sense: use 1 or more"));
-    }
-    if let Some(n) = flags.among.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--among {n} is too many: use 1000000 at most")));
-    }
+    within("--among", &flags.among, 1..=1_000_000)?;
     let never_writes = !reads.is_empty() && !reads.contains(&0);
     if let Some(form) = parse_forms(flags)?.iter().find(|form| !form.can_read())
         && never_writes
@@ -86,56 +77,50 @@ pub fn check_scenario(scenario: &Scenario, threads: &[usize], most: usize) -> Re
 }
 
 pub(super) fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
-    let known: Vec<&str> = Workload::named().map(Workload::name).chain(["all"]).collect();
     if names.is_empty() {
-        let known = known.join(", ");
-        return Err(Error::usage(format!("name a workload: {known}; or a scenario: FILE.toml")));
+        let known = Workload::named().map(Workload::name).collect::<Vec<_>>().join(", ");
+        return Err(Error::usage(format!(
+            "name a workload: {known}, all; or a scenario: FILE.toml"
+        )));
     }
     if names.iter().any(|name| name == "all") {
         return Ok(Workload::named().filter(|workload| workload.runs_here()).collect());
     }
-    let mut workloads = Vec::new();
-    for name in names {
-        let workload = Workload::named().find(|w| w.name() == name);
-        workloads.push(workload.ok_or_else(|| unknown("workload", name, &known))?);
-    }
+    let known = Workload::named().map(|workload| (workload.name(), Some(workload)));
+    let mut workloads = parse("workload", names, known.chain([("all", None)]))?;
     workloads.sort_unstable();
-    workloads.dedup();
-    Ok(workloads)
+    Ok(workloads.into_iter().flatten().collect())
+}
+
+/// What these names of a `what` mean, each once.
+fn parse<T: Copy + PartialEq>(
+    what: &str,
+    names: &[String],
+    known: impl IntoIterator<Item = (&'static str, T)>,
+) -> Result<Vec<T>, Error> {
+    let known: Vec<_> = known.into_iter().collect();
+    let meant = |name: &String| {
+        let found = known.iter().find(|(known, _)| known == name).map(|&(_, meant)| meant);
+        let all = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        found.ok_or_else(|| unknown(what, name, &all()))
+    };
+    Ok(once(&names.iter().map(meant).collect::<Result<Vec<_>, _>>()?))
 }
 
 pub fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
-    let known = Case::ALL.map(Case::name);
-    names
-        .iter()
-        .map(|name| {
-            let case = Case::ALL.into_iter().find(|case| case.name() == name);
-            case.ok_or_else(|| unknown("case", name, &known))
-        })
-        .collect()
+    parse("case", names, Case::ALL.map(|case| (case.name(), case)))
 }
 
 pub fn parse_forms(flags: &ProgramFlags) -> Result<Vec<Form>, Error> {
-    let known = Form::ALL.map(Form::name);
-    let find = |name: &String| Form::ALL.into_iter().find(|form| form.name() == name);
-    let forms =
-        flags.form.iter().map(|name| find(name).ok_or_else(|| unknown("form", name, &known)));
-    Ok(once(&forms.collect::<Result<Vec<_>, _>>()?))
+    parse("form", &flags.form, Form::ALL.map(|form| (form.name(), form)))
 }
 
 pub fn parse_holders(flags: &ProgramFlags) -> Result<Vec<Holder>, Error> {
-    let known = Holder::ALL.map(Holder::name);
-    let find = |name: &String| Holder::ALL.into_iter().find(|holder| holder.name() == name);
-    let all =
-        flags.holder.iter().map(|name| find(name).ok_or_else(|| unknown("holder", name, &known)));
-    Ok(once(&all.collect::<Result<Vec<_>, _>>()?))
+    parse("holder", &flags.holder, Holder::ALL.map(|holder| (holder.name(), holder)))
 }
 
 pub(super) fn parse_shapes(names: &[String]) -> Result<Vec<Shape>, Error> {
-    let known = Shape::ALL.map(Shape::name);
-    let find = |name: &String| Shape::ALL.into_iter().find(|shape| shape.name() == name);
-    let shapes = names.iter().map(|name| find(name).ok_or_else(|| unknown("shape", name, &known)));
-    Ok(once(&shapes.collect::<Result<Vec<_>, _>>()?))
+    parse("shape", names, Shape::ALL.map(|shape| (shape.name(), shape)))
 }
 
 pub fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
@@ -165,7 +150,7 @@ mod tests {
             change(&mut flags);
             bench(&["handoff".to_owned()], &flags).err().expect("refused").to_string()
         };
-        assert!(with(|f| f.threads = vec![0]).contains("1 or more"));
+        assert!(with(|f| f.threads = vec![0]).contains("1 to "));
         assert!(with(|f| f.threads = vec![10_001]).contains("10000"));
         assert!(with(|f| f.secs = Some(-1.0)).contains("--secs"));
         assert!(with(|f| f.secs = Some(f64::NAN)).contains("--secs"));
@@ -174,7 +159,7 @@ mod tests {
         assert!(with(|f| f.reads = vec![101]).contains("--reads"));
         assert!(with(|f| f.held = vec![2_000_000]).contains("--held"));
         assert!(with(|f| f.program.outside = vec![2_000_000]).contains("--outside"));
-        assert!(with(|f| f.program.among = vec![0]).contains("1 or more"));
+        assert!(with(|f| f.program.among = vec![0]).contains("1 to "));
         assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
         assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
         assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));

@@ -43,7 +43,7 @@ const COLUMNS: [Column; 35] = [
     }),
     column("MB/s", |m| figures(m).mb_per_s.map(digits)),
     column("ns/op", |m| figures(m).ns_per_op.map(|ns| format!("{ns:.1}"))),
-    column("x best peer", |m| m.row.ratio_to_best_peer.map(two_digits)),
+    column("x best peer", |m| m.row.ratios.ratio_to_best_peer.map(two_digits)),
     column("published", |m| {
         compared(m).comparison.published.map(|rate| published(compared(m), rate))
     }),

@@ -1,6 +1,6 @@
 //! Rows in relation to each other: a mix to each of its sides alone, a lock to the peers.
 
-use super::{Configuration, Figures, Index, Row};
+use super::{Configuration, Figures, Index, Ratios, Row};
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
 use crate::stats::balance_score;
@@ -12,12 +12,7 @@ pub fn relate(rows: &mut [Row]) {
         row.figures.share_of_alone = share;
     });
     // Scores first: they say which peers do the whole job.
-    each(rows, ratios, |row, ratios| {
-        row.ratio_to_best_peer = ratios.best_peer;
-        row.ratio_to_fastest_peer = ratios.fastest_peer;
-        row.free_p50_ratio_to_best_peer = ratios.free_p50;
-        row.free_p99_ratio_to_best_peer = ratios.free_p99;
-    });
+    each(rows, ratios, |row, ratios| row.ratios = ratios);
 }
 
 /// Puts into each row what is found out about it among all rows as they were before.
@@ -65,15 +60,6 @@ fn is_mix(row: &Row, index: &Index<'_>) -> bool {
     row.case == Case::Mixed || index.row(&row.lock, &whole).is_some()
 }
 
-/// A row in relation to the peers.
-#[derive(Default)]
-struct Ratios {
-    best_peer: Option<f64>,
-    fastest_peer: Option<f64>,
-    free_p50: Option<f64>,
-    free_p99: Option<f64>,
-}
-
 /// A row's speed in relation to the fastest peer of its configuration, and to the fastest that does
 /// the whole job. One side of a mix is no whole job.
 fn ratios(row: &Row, index: &Index<'_>) -> Ratios {
@@ -88,14 +74,21 @@ fn ratios(row: &Row, index: &Index<'_>) -> Ratios {
             let least = peers().filter_map(|peer| pick(&peer.figures)).min()?;
             finite(pick(&row.figures)? as f64 / least as f64)
         };
-        let (free_p50, free_p99) = (ratio(|f| f.free_p50_ns), ratio(|f| f.free_p99_ns));
-        return Ratios { free_p50, free_p99, ..Ratios::default() };
+        return Ratios {
+            free_p50_ratio_to_best_peer: ratio(|f| f.free_p50_ns),
+            free_p99_ratio_to_best_peer: ratio(|f| f.free_p99_ns),
+            ..Ratios::default()
+        };
     }
     let fastest = peers().filter_map(Row::speed).reduce(f64::max);
     let best = peers().filter(|row| sets_the_mark(row)).filter_map(Row::speed).reduce(f64::max);
     // There is no ratio to a peer that did nothing.
     let ratio = |to: Option<f64>| finite(row.speed()? / to?);
-    Ratios { best_peer: ratio(best), fastest_peer: ratio(fastest), ..Ratios::default() }
+    Ratios {
+        ratio_to_best_peer: ratio(best),
+        ratio_to_fastest_peer: ratio(fastest),
+        ..Ratios::default()
+    }
 }
 
 /// Whether a row does the whole job, so that, if it is a peer's, others are measured by it.
@@ -141,8 +134,8 @@ mod tests {
         all.extend(mix("abseil", [40, 40], [20, 20]));
         all.extend(mix("fairlock:default", [50, 50], [25, 25]));
         let rows = rows(&all);
-        assert_eq!(total(&rows, "abseil").ratio_to_best_peer, Some(1.0));
-        assert_eq!(total(&rows, "fairlock:default").ratio_to_best_peer, Some(1.25));
+        assert_eq!(total(&rows, "abseil").ratios.ratio_to_best_peer, Some(1.0));
+        assert_eq!(total(&rows, "fairlock:default").ratios.ratio_to_best_peer, Some(1.25));
         assert_eq!(total(&rows, "std").figures.starved_threads, Some(2));
     }
 
@@ -153,7 +146,7 @@ mod tests {
             measured("fairlock:default", Case::WriterAlone, None, Some([40, 35])),
         ];
         for row in rows(&all) {
-            let ratios = (row.ratio_to_best_peer, row.ratio_to_fastest_peer);
+            let ratios = (row.ratios.ratio_to_best_peer, row.ratios.ratio_to_fastest_peer);
             assert_eq!(ratios, (None, None), "{}", row.lock);
         }
     }
@@ -168,14 +161,17 @@ mod tests {
         ];
         let rows = rows(&all);
         let ours = rows.iter().find(|row| row.lock == "fairlock:default").unwrap();
-        assert_eq!((ours.ratio_to_best_peer, ours.ratio_to_fastest_peer), (Some(1.5), Some(0.75)));
+        assert_eq!(
+            (ours.ratios.ratio_to_best_peer, ours.ratios.ratio_to_fastest_peer),
+            (Some(1.5), Some(0.75))
+        );
     }
 
     #[test]
     fn relating_grows_as_the_rows_do() {
         growth::is_linear(Workload::ReaderSpin, |rows| {
             relate(rows);
-            assert!(total(rows, "fairlock:default").ratio_to_best_peer.is_some());
+            assert!(total(rows, "fairlock:default").ratios.ratio_to_best_peer.is_some());
             assert_eq!(whole(rows).len(), rows.iter().filter(|row| row.side == Side::All).count());
         });
     }

@@ -28,7 +28,7 @@ const SPEED_AND_WAITS: [Shown; 11] = [
     figure("kop/s", |row| or_dash(row.figures.ops_per_s, kops)),
     minor("min-max", spread),
     figure("x best", ratio),
-    less("x any", |row| times(row.ratio_to_fastest_peer)),
+    less("x any", |row| times(row.ratios.ratio_to_fastest_peer)),
     figure("x base", |row| times(row.comparison.ratio_to_baseline)),
     figure("starved", starved),
     minor("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
@@ -56,9 +56,9 @@ const IDLE: [Shown; 4] = [
 const WAITED: [Shown; 9] = [
     minor("waits", |row| or_dash(row.figures.min_ops, count)),
     figure("free p50", |row| or_dash(row.figures.free_p50_ns, time)),
-    figure("x best", |row| times(row.free_p50_ratio_to_best_peer)),
+    figure("x best", |row| times(row.ratios.free_p50_ratio_to_best_peer)),
     figure("p99", |row| or_dash(row.figures.free_p99_ns, time)),
-    figure("x best", |row| times(row.free_p99_ratio_to_best_peer)),
+    figure("x best", |row| times(row.ratios.free_p99_ratio_to_best_peer)),
     figure("longest", |row| or_dash(row.figures.free_max_ns, time)),
     less("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
     less("longest", |row| or_dash(row.figures.wait_max_ns, time)),
@@ -134,7 +134,7 @@ fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
     for (form, lock) in ours(rows) {
         let of_lock = rows.iter().filter(|row| row.range.form == form && row.lock == lock);
         let judged: Vec<(f64, &Row)> =
-            of_lock.filter_map(|row| Some((row.ratio_to_best_peer?, *row))).collect();
+            of_lock.filter_map(|row| Some((row.ratios.ratio_to_best_peer?, *row))).collect();
         let Some((least, worst)) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
             continue;
         };
@@ -191,7 +191,11 @@ fn waiting(rows: &[&Row]) -> String {
         let judged: Vec<(f64, f64, &Row)> = of_lock
             .filter(|row| row.range.holder == Some(Holder::Away))
             .filter_map(|row| {
-                Some((row.free_p50_ratio_to_best_peer?, row.free_p99_ratio_to_best_peer?, *row))
+                Some((
+                    row.ratios.free_p50_ratio_to_best_peer?,
+                    row.ratios.free_p99_ratio_to_best_peer?,
+                    *row,
+                ))
             })
             .collect();
         let Some((p50, _, worst)) = judged.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
