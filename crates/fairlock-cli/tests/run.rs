@@ -472,7 +472,7 @@ fn what_is_missing_is_said_with_how_to_mend_it() {
     let file = folder.path().join("no/locks.json");
     let output = run(&["--stats", file.to_str().unwrap(), "sh", "-c", "echo ran"]);
     assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()));
-    assert!(stderr(&output).contains("cannot write the report"));
+    assert!(stderr(&output).contains("cannot write --stats "));
 }
 
 #[test]

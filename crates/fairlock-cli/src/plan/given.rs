@@ -1,6 +1,6 @@
 //! Checks of what the command line gives: numbers must make sense, and names must exist.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::ops::RangeInclusive;
 
 use crate::cell::scenario::Scenario;
@@ -33,14 +33,14 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
 }
 
 /// Fails if one of the values of a flag is not in this range.
-fn within<T: PartialOrd + Debug>(
+fn within<T: PartialOrd + Debug + Display>(
     flag: &str,
     given: &[T],
     range: RangeInclusive<T>,
 ) -> Result<(), Error> {
     let Some(value) = given.iter().find(|value| !range.contains(value)) else { return Ok(()) };
     let (least, most) = range.into_inner();
-    Err(Error::usage(format!("{flag} {value:?} makes no sense: use {least:?} to {most:?}")))
+    Err(Error::usage(format!("{flag} {value:?} makes no sense: use {least} to {most}")))
 }
 
 /// Checks the flags of workloads that take locks as programs do, for `bench` and `sim`.

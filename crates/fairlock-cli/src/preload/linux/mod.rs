@@ -17,13 +17,17 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::{fs, io};
 
+use libc::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGXCPU,
+};
+
 use super::{LockFlags, RunFlags};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::{Page, both, complain};
 use crate::sim::canonical;
 use profile::Profile;
-use report::Kept;
 use tempfile::TempDir;
 use threads::{Threads, Watch};
 pub use top::top;
@@ -41,16 +45,13 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
             command
         });
     }
-    let wanted = Wanted::by(flags)?;
+    let targets = Targets::by(flags)?;
     let folder = folder()?;
     let mut command = command(&flags.locks, &program, arguments, &library);
-    match &wanted {
-        Wanted::Stats(_) => {
-            command.env("FAIRLOCK_STATS", folder.path().join(report::NAME));
-        }
-        Wanted::Profile { .. } => {
-            record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
-        }
+    if targets.stats.is_some() {
+        command.env("FAIRLOCK_STATS", folder.path().join(report::NAME));
+    } else {
+        record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
     }
     catch_signals();
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
@@ -62,7 +63,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
     let explained = tell_of_survivors(folder.path()) || obstacle;
-    wanted.show(folder.path(), pid, explained, threads, flags)?;
+    targets.show(folder.path(), pid, explained, threads, flags)?;
     Ok(exit_code(status))
 }
 
@@ -154,25 +155,18 @@ fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool
     }
 }
 
-/// What a run is to give.
-#[allow(clippy::large_enum_variant)] // there is one of it
-enum Wanted {
-    /// What our locks counted.
-    Stats(Kept),
-    /// The profile, and the files it also goes to.
-    Profile {
-        json: Option<Target>,
-        pprof: Option<Target>,
-        folded: Option<Target>,
-        trace: Option<Target>,
-    },
+/// Where a run's results go, by flag.
+struct Targets {
+    /// What our locks counted; then there is no profile.
+    stats: Option<Target>,
+    json: Option<Target>,
+    pprof: Option<Target>,
+    folded: Option<Target>,
+    trace: Option<Target>,
 }
 
-impl Wanted {
+impl Targets {
     fn by(flags: &RunFlags) -> Result<Self, Error> {
-        if let Some(path) = flags.stats.as_deref() {
-            return Ok(Self::Stats(Kept::new(path)?));
-        }
         let target = |flag, path: &Option<PathBuf>| {
             path.as_deref().map(|path| Target::new(flag, path)).transpose()
         };
@@ -181,10 +175,11 @@ impl Wanted {
         let folded = target("--folded", &flags.folded)?;
         let trace = target("--trace", &flags.trace)?;
         Target::check_apart([&json, &pprof, &folded, &trace])?;
-        Ok(Self::Profile { json, pprof, folded, trace })
+        Ok(Self { stats: target("--stats", &flags.stats)?, json, pprof, folded, trace })
     }
 
-    /// Text for people comes first, so that a full disk does not keep it from them.
+    /// Text for people comes first, so that a full disk does not keep it from them. With `explained` it
+    /// has been said already why there may be none.
     fn show(
         self,
         folder: &Path,
@@ -194,28 +189,27 @@ impl Wanted {
         flags: &RunFlags,
     ) -> Result<(), Error> {
         let (charge, width) = (flags.charge, Page::Stderr.width());
-        match self {
-            Self::Stats(kept) => {
-                let report = report::read(folder)?;
-                let verdict = threads.verdict(report.totals());
-                Page::Stderr.show(&(verdict.text() + &report.text(explained, width)))?;
-                report.keep(kept)
-            }
-            Self::Profile { json, pprof, folded, trace } => {
-                let profile = Profile::read(folder, pid)?;
-                let verdict = threads.verdict(profile.totals());
-                Page::Stderr.show(&(verdict.text() + &profile.text(explained, width)))?;
-                let command = || command_line(&flags.program);
-                // All of them, also where one cannot be written.
-                let written = [
-                    json.map_or(Ok(()), |to| profile.json(&to, command(), &verdict)),
-                    pprof.map_or(Ok(()), |to| profile.pprof(&to, charge)),
-                    folded.map_or(Ok(()), |to| profile.folded(&to, charge)),
-                    trace.map_or(Ok(()), |to| profile.trace(&to)),
-                ];
-                written.into_iter().fold(Ok(()), both)
-            }
+        if let Some(stats) = self.stats {
+            let report = report::read(folder)?;
+            let verdict = threads.verdict(report.totals());
+            Page::Stderr.show(&(verdict.text() + &report.text(explained, width)))?;
+            return stats.write_bytes(report.text.as_bytes());
         }
+        let profile = Profile::read(folder, pid)?;
+        let verdict = threads.verdict(profile.totals());
+        Page::Stderr.show(&(verdict.text() + &profile.text(explained, width)))?;
+        let command = || command_line(&flags.program);
+        let to = |target: Option<Target>, write: &dyn Fn(&Target) -> Result<(), Error>| {
+            target.map_or(Ok(()), |target| write(&target))
+        };
+        // All of them, also where one cannot be written.
+        let written = [
+            to(self.json, &|to| to.write(&profile.json(command(), &verdict))),
+            to(self.pprof, &|to| to.write_bytes(&profile.pprof(charge)?)),
+            to(self.folded, &|to| to.write_bytes(profile.folded(charge).as_bytes())),
+            to(self.trace, &|to| to.write_bytes(&profile.trace())),
+        ];
+        written.into_iter().fold(Ok(()), both)
     }
 }
 
@@ -254,22 +248,11 @@ fn caught() -> Option<u8> {
 /// report. Those from the terminal reach the program without us. A signal that is ignored, as under nohup,
 /// stays ignored, so that the program finds it so.
 fn catch_signals() {
-    let ending = [
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGTERM,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-        libc::SIGALRM,
-        libc::SIGVTALRM,
-        libc::SIGPROF,
-        libc::SIGIO,
-        libc::SIGPWR,
-        libc::SIGSTKFLT,
-        libc::SIGXCPU,
+    const ENDING: [libc::c_int; 13] = [
+        SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO,
+        SIGPWR, SIGSTKFLT, SIGXCPU,
     ];
-    for signal in ending.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
+    for signal in ENDING.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
         // SAFETY: the action is plain data, filled in before it is used, and all that the handler
         // does is allowed in a signal handler.
         unsafe {
@@ -305,7 +288,7 @@ extern "C" fn came(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     let from_the_kernel = unsafe { (*info).si_code } > 0;
     // What the terminal sends, it sends to all processes in its foreground; but that of a hang-up only to the
     // first of them.
-    if from_the_kernel && [libc::SIGINT, libc::SIGQUIT].contains(&signal) {
+    if from_the_kernel && [SIGINT, SIGQUIT].contains(&signal) {
         return;
     }
     pass_on(signal);

@@ -1,15 +1,15 @@
 //! Finds the program to be run, and says whether a library can be preloaded into it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use object::LittleEndian;
-use object::elf::{DT_NEEDED, FileHeader64};
-use object::read::elf::FileHeader as _;
+use object::elf::{DT_NEEDED, EM_X86_64, FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use rustix::process::{getegid, geteuid};
 
 use crate::error::Error;
 
@@ -54,7 +54,7 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
     if raises_privileges(path) {
         return Some("runs with raised privileges: the dynamic linker preloads nothing there");
     }
-    match Image::of(path).ok()? {
+    match Image::of(&fs::read(path).ok()?) {
         Image::Dynamic | Image::NoElf => None,
         Image::Static => Some(
             "is linked statically: nothing can be preloaded, and there will be no report; \
@@ -83,8 +83,7 @@ pub fn wants_first(path: &Path) -> Option<OsString> {
 fn raises_privileges(path: &Path) -> bool {
     let Ok(file) = fs::metadata(path) else { return false };
     let set = |bit| file.mode() & bit != 0;
-    // SAFETY: these calls have no arguments and never fail.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     (set(libc::S_ISUID) && file.uid() != user) || (set(libc::S_ISGID) && file.gid() != group)
 }
 
@@ -101,30 +100,17 @@ enum Image {
 }
 
 impl Image {
-    /// Reads the header of an ELF file, and its table of segments.
-    fn of(path: &Path) -> io::Result<Self> {
-        const HEADER: usize = 64;
-        const SEGMENT: usize = 56;
-        const X86_64: u16 = 62;
-        const INTERPRETER: u32 = 3;
-        let mut bytes = vec![];
-        // Every linker puts the table directly behind the header.
-        File::open(path)?.take(1 << 14).read_to_end(&mut bytes)?;
+    fn of(bytes: &[u8]) -> Self {
         if !bytes.starts_with(b"\x7fELF") {
-            return Ok(Self::NoElf);
+            return Self::NoElf;
         }
-        // 64 bits, and the low byte first.
-        if bytes.len() < HEADER || bytes[4..6] != [2, 1] {
-            return Ok(Self::Foreign);
-        }
-        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        if short(18) != X86_64 {
-            return Ok(Self::Foreign);
-        }
-        let table = u64::from_le_bytes(bytes[32..40].try_into().unwrap_or_default()) as usize;
-        let segments = bytes.get(table..).unwrap_or_default().chunks_exact(SEGMENT);
-        let asks = segments.take(short(56).into()).any(|s| s[..4] == INTERPRETER.to_le_bytes());
-        Ok(if asks { Self::Dynamic } else { Self::Static })
+        let header = FileHeader64::<LittleEndian>::parse(bytes);
+        let Some(header) = header.ok().filter(|it| it.e_machine(LittleEndian) == EM_X86_64) else {
+            return Self::Foreign;
+        };
+        let segments = header.program_headers(LittleEndian, bytes).unwrap_or_default();
+        let asks = segments.iter().any(|segment| segment.p_type(LittleEndian) == PT_INTERP);
+        if asks { Self::Dynamic } else { Self::Static }
     }
 }
 
@@ -134,18 +120,16 @@ mod tests {
 
     #[test]
     fn images_are_told_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
         let mut elf = vec![0; 64 + 56];
-        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         elf[18] = 62;
         elf[32] = 64;
+        elf[54] = 56;
         elf[56] = 1;
         let image = |change: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = elf.clone();
             change(&mut bytes);
-            fs::write(&file, bytes).unwrap();
-            Image::of(&file).unwrap()
+            Image::of(&bytes)
         };
         assert_eq!(image(&|elf| elf[64] = 3), Image::Dynamic);
         assert_eq!(image(&|_| ()), Image::Static);
@@ -157,6 +141,6 @@ mod tests {
         assert_eq!(image(&|elf| elf.truncate(20)), Image::Foreign);
         assert_eq!(image(&|elf| *elf = b"#!/bin/sh\n".to_vec()), Image::NoElf);
         assert_eq!(image(&|elf| elf.clear()), Image::NoElf);
-        assert_eq!(Image::of(Path::new("/proc/self/exe")).unwrap(), Image::Dynamic);
+        assert_eq!(Image::of(&fs::read("/proc/self/exe").unwrap()), Image::Dynamic);
     }
 }

@@ -2,14 +2,13 @@
 //! process.
 
 use std::cmp::Reverse;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use super::threads::Totals;
 use crate::error::Error;
 use crate::layout::{Column, Table};
-use crate::output::print;
 use crate::preload::counted::Counted;
 use crate::preload::sum;
 use crate::units::{count, several, time};
@@ -52,7 +51,7 @@ impl Counted {
 /// What the locks of a program and its children counted.
 pub struct Report {
     /// The lines as they were written.
-    text: String,
+    pub text: String,
     /// The locks by their longest waits, and of those with the same by how often they were used.
     locks: Vec<Counted>,
     /// How many processes wrote a report.
@@ -60,40 +59,19 @@ pub struct Report {
     unreadable: usize,
 }
 
-/// Where a report is to be kept.
-pub enum Kept {
-    /// `-`.
-    Stdout,
-    File(File, PathBuf),
-}
-
-impl Kept {
-    /// Makes the file now, so that an error shows before the program runs.
-    pub fn new(path: &Path) -> Result<Self, Error> {
-        if path == Path::new("-") {
-            return Ok(Self::Stdout);
-        }
-        match File::create(path) {
-            Ok(file) => Ok(Self::File(file, path.to_owned())),
-            Err(error) => Err(cannot("write", path, &error)),
-        }
-    }
-}
-
 /// Reads the reports in `folder`.
 pub fn read(folder: &Path) -> Result<Report, Error> {
-    let entries = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
+    let cannot = |path: &Path, error: io::Error| {
+        Error::failed(format!("cannot read the report {}: {error}", path.display()))
+    };
+    let entries = fs::read_dir(folder).map_err(|error| cannot(folder, error))?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     let mut text = String::new();
     for path in &files {
-        text += &fs::read_to_string(path).map_err(|error| cannot("read", path, &error))?;
+        text += &fs::read_to_string(path).map_err(|error| cannot(path, error))?;
     }
     Ok(Report::new(text, files.len()))
-}
-
-fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
-    Error::failed(format!("cannot {what} the report {}: {error}", path.display()))
 }
 
 impl Report {
@@ -107,17 +85,6 @@ impl Report {
         }
         locks.sort_by_key(|lock| Reverse((lock.wait_max_ns, lock.used())));
         Self { text, locks, processes, unreadable }
-    }
-
-    /// Writes the lines where the user wants them.
-    pub fn keep(&self, kept: Kept) -> Result<(), Error> {
-        let text = self.text.as_bytes();
-        match kept {
-            Kept::Stdout => print(text),
-            Kept::File(mut file, path) => {
-                file.write_all(text).map_err(|error| cannot("write", &path, &error))
-            }
-        }
     }
 
     /// All waits together.

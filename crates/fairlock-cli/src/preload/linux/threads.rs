@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use syscalls::x86_64::Sysno;
+
 use crate::preload::document::{InCall, OfThreads};
 use crate::preload::sum;
 use crate::units::{percent, time};
@@ -287,47 +289,12 @@ impl Verdict {
 
 /// A system call's name, or its number; of 64-bit x86, which the library is for.
 fn name(call: u64) -> String {
-    let name = match call {
-        0 => "read",
-        1 => "write",
-        7 => "poll",
-        17 => "pread64",
-        18 => "pwrite64",
-        19 => "readv",
-        20 => "writev",
-        23 => "select",
-        34 => "pause",
-        35 => "nanosleep",
-        42 => "connect",
-        43 => "accept",
-        44 => "sendto",
-        45 => "recvfrom",
-        46 => "sendmsg",
-        47 => "recvmsg",
-        61 => "wait4",
-        65 => "semop",
-        70 => "msgrcv",
-        72 => "fcntl",
-        73 => "flock",
-        74 => "fsync",
-        75 => "fdatasync",
-        128 => "rt_sigtimedwait",
-        130 => "rt_sigsuspend",
-        208 => "io_getevents",
-        220 => "semtimedop",
-        230 => "clock_nanosleep",
-        232 => "epoll_wait",
-        247 => "waitid",
-        270 => "pselect6",
-        271 => "ppoll",
-        281 => "epoll_pwait",
-        288 => "accept4",
-        426 => "io_uring_enter",
-        441 => "epoll_pwait2",
-        u64::MAX => "no system call",
-        other => return format!("system call {other}"),
-    };
-    name.to_owned()
+    let known = usize::try_from(call).ok().and_then(Sysno::new);
+    match known {
+        Some(known) => known.name().to_owned(),
+        None if call == u64::MAX => "no system call".to_owned(),
+        None => format!("system call {call}"),
+    }
 }
 
 #[cfg(test)]

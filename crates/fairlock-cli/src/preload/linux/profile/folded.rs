@@ -6,17 +6,20 @@ use std::collections::BTreeMap;
 use super::Profile;
 use crate::preload::{Charge, sum};
 
-pub fn stacks(profile: &Profile, charge: Charge) -> String {
-    let mut times = BTreeMap::<String, u64>::new();
-    for process in &profile.processes {
-        for place in process.charged(charge) {
-            let places = process.stack(place.stack);
-            // A semicolon or the end of the line would end the function's name.
-            let name = |function: &str| function.replace([';', '\n'], ",");
-            let stack: Vec<_> = places.iter().rev().map(|place| name(&place.function)).collect();
-            let time = times.entry(stack.join(";")).or_default();
-            *time = sum([*time, place.waited_ns]);
+impl Profile {
+    pub fn folded(&self, charge: Charge) -> String {
+        let mut times = BTreeMap::<String, u64>::new();
+        for process in &self.processes {
+            for place in process.charged(charge) {
+                let places = process.stack(place.stack);
+                // A semicolon or the end of the line would end the function's name.
+                let name = |function: &str| function.replace([';', '\n'], ",");
+                let stack: Vec<_> =
+                    places.iter().rev().map(|place| name(&place.function)).collect();
+                let time = times.entry(stack.join(";")).or_default();
+                *time = sum([*time, place.waited_ns]);
+            }
         }
+        times.iter().map(|(stack, ns)| format!("{stack} {}\n", ns / 1000)).collect()
     }
-    times.iter().map(|(stack, ns)| format!("{stack} {}\n", ns / 1000)).collect()
 }

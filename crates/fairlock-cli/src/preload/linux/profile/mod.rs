@@ -15,7 +15,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use fairlock_profile::layout::{MAGIC, kind};
 use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
@@ -24,8 +23,9 @@ pub use self::names::Files;
 use self::names::Names;
 use super::threads::{Totals, Verdict};
 use crate::error::Error;
-use crate::json::Target;
-use crate::output::{Room, complain};
+use crate::machine::Machine;
+use crate::output::complain;
+use crate::preload::document::Document;
 use crate::preload::place::Place;
 use crate::preload::waited::Waited;
 use crate::preload::{Charge, sum};
@@ -158,21 +158,9 @@ impl Profile {
         all
     }
 
-    /// Writes the profile that `command` recorded, as JSON.
-    pub fn json(&self, target: &Target, command: String, verdict: &Verdict) -> Result<(), Error> {
-        target.write(&json::document(self, command, verdict.document()))
-    }
-
-    pub fn pprof(&self, target: &Target, charge: Charge) -> Result<(), Error> {
-        target.write_bytes(&pprof::profile(self, charge)?)
-    }
-
-    pub fn folded(&self, target: &Target, charge: Charge) -> Result<(), Error> {
-        target.write_bytes(folded::stacks(self, charge).as_bytes())
-    }
-
-    pub fn trace(&self, target: &Target) -> Result<(), Error> {
-        target.write_bytes(&trace::document(self))
+    /// What `--json` keeps of the profile that `command` recorded.
+    pub fn json(&self, command: String, verdict: &Verdict) -> Document<Machine> {
+        json::document(self, command, verdict.document())
     }
 
     pub fn totals(&self) -> Totals {
@@ -186,17 +174,6 @@ impl Profile {
             return String::new();
         }
         table::text(self, width)
-    }
-
-    /// What happened since an earlier look, which was so long ago, on a screen.
-    pub fn rates(
-        &self,
-        earlier: &Self,
-        time: Duration,
-        threads: Option<String>,
-        room: Room,
-    ) -> String {
-        rates::text(self, earlier, time, threads, room)
     }
 }
 
@@ -391,11 +368,11 @@ mod tests {
         );
         assert_eq!(profile.by_name()["0x8"].lost_ns, u64::MAX);
         for charge in [Charge::Holder, Charge::Waiter] {
-            let folded = folded::stacks(&profile, charge);
+            let folded = profile.folded(charge);
             assert_eq!(folded, format!("(not known) {}\n", u64::MAX / 1000));
-            assert!(!pprof::profile(&profile, charge).unwrap().is_empty());
+            assert!(!profile.pprof(charge).unwrap().is_empty());
         }
-        assert!(!trace::document(&profile).is_empty());
+        assert!(!profile.trace().is_empty());
         let document = json::document(&profile, String::new(), None);
         assert!(document.processes.iter().all(|process| process.locks.len() == 32));
         let asleep = |process: &OfProcess| process.asleep.iter().map(|it| it.slept_ns).collect();

@@ -75,36 +75,39 @@ impl<'a> Since<'a> {
     }
 }
 
-/// As many locks as there are lines for, those first at which most time was lost since; and above them what
-/// threads did since.
-pub fn text(
-    profile: &Profile,
-    earlier: &Profile,
-    time: Duration,
-    threads: Option<String>,
-    room: Room,
-) -> String {
-    let mut locks: Vec<_> =
-        profile.locks().into_iter().map(|now| Since::of(now, earlier)).collect();
-    let totals = totals(profile, &locks, time);
-    let totals = [totals].into_iter().chain(threads).collect::<Vec<_>>().join("\n");
-    locks.retain(|since| since.taken() > 0 || since.lost() > 0);
-    locks.sort_by_cached_key(|since| Reverse((since.lost(), since.taken())));
-    let screen = |most: usize| {
-        let (shown, others) = locks.split_at(most);
-        let mut text = match shown {
-            [] => format!("{totals}\n"),
-            _ => table(shown, time).titled(&totals, NOTE, room.columns),
+impl Profile {
+    /// As many locks as there are lines for, those first at which most time was lost since; and above them what
+    /// threads did since.
+    pub fn rates(
+        &self,
+        earlier: &Self,
+        time: Duration,
+        threads: Option<String>,
+        room: Room,
+    ) -> String {
+        let mut locks: Vec<_> =
+            self.locks().into_iter().map(|now| Since::of(now, earlier)).collect();
+        let totals = totals(self, &locks, time);
+        let totals = [totals].into_iter().chain(threads).collect::<Vec<_>>().join("\n");
+        locks.retain(|since| since.taken() > 0 || since.lost() > 0);
+        locks.sort_by_cached_key(|since| Reverse((since.lost(), since.taken())));
+        let screen = |most: usize| {
+            let (shown, others) = locks.split_at(most);
+            let mut text = match shown {
+                [] => format!("{totals}\n"),
+                _ => table(shown, time).titled(&totals, NOTE, room.columns),
+            };
+            if !others.is_empty() {
+                text +=
+                    &format!("{} more of the locks that were taken\n", count(others.len() as u64));
+            }
+            text
         };
-        if !others.is_empty() {
-            text += &format!("{} more of the locks that were taken\n", count(others.len() as u64));
-        }
-        text
-    };
-    // The cursor is below the text, on a line of its own.
-    let fits = |text: &String| room.rows.is_none_or(|rows| room.lines(text) < rows);
-    let mut screens = (0..=locks.len().min(LOCKS)).rev().map(screen);
-    screens.find(fits).unwrap_or_else(|| format!("{totals}\n"))
+        // The cursor is below the text, on a line of its own.
+        let fits = |text: &String| room.rows.is_none_or(|rows| room.lines(text) < rows);
+        let mut screens = (0..=locks.len().min(LOCKS)).rev().map(screen);
+        screens.find(fits).unwrap_or_else(|| format!("{totals}\n"))
+    }
 }
 
 /// What the processes did that still run, since they began and since the last look.
@@ -202,7 +205,7 @@ mod tests {
         // The lock that was taken most is idle now.
         let earlier = look(|number| if number == 3 { 1_000_000 } else { 100 });
         let now = look(|number| if number == 3 { 1_000_000 } else { 100 + 40 * number });
-        let text = text(&now, &earlier, Duration::from_millis(500), None, SCREEN);
+        let text = now.rates(&earlier, Duration::from_millis(500), None, SCREEN);
         let rows: Vec<_> = text.lines().filter(|line| line.starts_with("0x")).collect();
         let cells: Vec<_> =
             rows[0].split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect();
@@ -224,7 +227,7 @@ mod tests {
         let (earlier, now) = (look(|_| 0), look(|_| 40));
         for rows in [1, 2, 3, 7, 10, 24, 25] {
             let room = Room { rows: Some(rows), ..SCREEN };
-            let lines = room.lines(&text(&now, &earlier, Duration::from_secs(1), None, room));
+            let lines = room.lines(&now.rates(&earlier, Duration::from_secs(1), None, room));
             assert!(lines < rows.max(3), "{lines} lines for {rows}");
             assert!(rows < 10 || lines == rows - 1, "{lines} lines for {rows}");
         }

@@ -17,15 +17,18 @@ struct Trace {
     unit: &'static str,
 }
 
-pub fn document(profile: &Profile) -> Vec<u8> {
-    // All processes have the same clock.
-    let began = profile.processes.iter().map(|process| process.record.began_ns).min();
-    let mut events = Vec::new();
-    for process in &profile.processes {
-        of_process(process, began.unwrap_or(0), &mut events);
+impl Profile {
+    /// The trace, as JSON.
+    pub fn trace(&self) -> Vec<u8> {
+        // All processes have the same clock.
+        let began = self.processes.iter().map(|process| process.record.began_ns).min();
+        let mut events = Vec::new();
+        for process in &self.processes {
+            of_process(process, began.unwrap_or(0), &mut events);
+        }
+        // All keys are strings and all values strings or numbers, so this cannot fail.
+        serde_json::to_vec(&Trace { events, unit: "ns" }).unwrap_or_default()
     }
-    // All keys are strings and all values strings or numbers, so this cannot fail.
-    serde_json::to_vec(&Trace { events, unit: "ns" }).unwrap_or_default()
 }
 
 fn of_process(process: &Process, began: u64, events: &mut Vec<Value>) {
