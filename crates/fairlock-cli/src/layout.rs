@@ -19,6 +19,11 @@ const LEAST: usize = 12;
 const FURTHER: usize = 2;
 /// The text of a cell that has nothing to say.
 pub const NOTHING: &str = "-";
+/// A value as text, if there is one.
+pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| NOTHING.to_owned(), show)
+}
+
 /// The family of our locks.
 const FAMILY: &str = "fairlock:";
 

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 
 use crate::cell::{Case, Side, Workload};
 use crate::interference::Interference;
-use crate::layout::{Column, NOTHING, Table};
+pub use crate::layout::or_dash;
+use crate::layout::{Column, Table};
 use crate::row::{Configuration, Index, Row};
 use crate::units::{count, digits, kops, several, time, two_digits};
 use crate::verdict;
@@ -296,10 +297,6 @@ fn configurations<'a>(rows: &[&'a Row]) -> impl Iterator<Item = &'a Row> {
     let mut seen = HashSet::new();
     let is_new = move |row: &&Row| seen.insert((row.threads, row.cs_load, row.lock.clone()));
     rows.iter().copied().filter(is_new)
-}
-
-pub fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| NOTHING.into(), show)
 }
 
 /// The lock's name, marked if the cell was disturbed.

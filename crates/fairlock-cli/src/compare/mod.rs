@@ -11,14 +11,13 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::error::{Error, FAILED};
-use crate::layout::{Column, Table};
+use crate::layout::{Column, Table, or_dash};
 use crate::locks::is_peer;
 use crate::output::{Page, complain};
 use crate::preload::document::{Document, SCHEMA};
 use crate::results::{Machine, Results, origin};
 use crate::row::Row;
 use crate::row::runs::MOST_RUNS;
-use crate::table::or_dash;
 use crate::written::Written;
 use bootstrap::Estimate;
 use change::{Comparison, LockChange, in_percent, is_change};
@@ -155,30 +154,24 @@ pub fn show(before: &[Row], after: &[Row], check: Check, page: Page) -> Result<E
 
 /// `more` is what there could be more of, to tell what cannot be told.
 fn text(comparison: &Comparison, looked_for: f64, more: &str, width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::lock(),
-        Column::figure("cells").rank(2),
-        Column::figure("runs").rank(3),
-        Column::figure("speed"),
-        Column::figure("interval"),
-        Column::name("verdict"),
-        Column::figure("wait p99.9").rank(4),
-        Column::figure("interval").rank(1),
-        Column::figure("starved").rank(4),
-    ]);
-    for change in &comparison.locks {
-        table.row([
-            change.lock.clone(),
-            change.cells.to_string(),
-            change.runs.to_string(),
-            signed(change.speed.value),
-            interval(&change.speed, signed),
-            verdict(change, looked_for, more),
-            or_dash(change.wait, |wait| times(wait.value)),
-            or_dash(change.wait, |wait| interval(&wait, times)),
-            starved(change),
-        ]);
-    }
+    let table = Table::of(
+        &comparison.locks,
+        [
+            (Column::lock(), &|change: &LockChange| change.lock.clone()),
+            (Column::figure("cells").rank(2), &|change| change.cells.to_string()),
+            (Column::figure("runs").rank(3), &|change| change.runs.to_string()),
+            (Column::figure("speed"), &|change| signed(change.speed.value)),
+            (Column::figure("interval"), &|change| interval(&change.speed, signed)),
+            (Column::name("verdict"), &|change| verdict(change, looked_for, more)),
+            (Column::figure("wait p99.9").rank(4), &|change| {
+                or_dash(change.wait, |wait| times(wait.value))
+            }),
+            (Column::figure("interval").rank(1), &|change| {
+                or_dash(change.wait, |wait| interval(&wait, times))
+            }),
+            (Column::figure("starved").rank(4), &starved),
+        ],
+    );
     let mut text = table.titled("what changed, by lock", NOTE, width);
     text += &match &comparison.peers {
         Some(peers) => format!(

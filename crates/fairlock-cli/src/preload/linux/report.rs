@@ -150,32 +150,23 @@ impl Report {
     }
 
     fn table(&self, shown: &[&Counted], width: Option<usize>) -> String {
-        let pids = self.processes > 1;
-        let process = pids.then(|| Column::name("process"));
-        let mut table = Table::new(process.into_iter().chain([
-            Column::place("lock"),
-            Column::name("kind").rank(2),
-            Column::figure("longest wait"),
-            Column::figure("waits"),
-            Column::figure("total wait").rank(3),
-            Column::figure("reads"),
-            Column::figure("writes"),
-            Column::figure("inside").rank(2),
-            Column::name("events").rank(1),
-        ]));
-        for lock in shown {
-            let row = [
-                lock.place(),
-                lock.kind.clone(),
-                time(lock.wait_max_ns),
-                count(lock.waits),
-                time(lock.wait_total_ns),
-                count(lock.reads),
-                count(lock.writes),
-                lock.holders(),
-                lock.events(),
-            ];
-            table.row(pids.then(|| lock.pid.to_string()).into_iter().chain(row));
+        let mut table = Table::of(
+            shown.iter().copied(),
+            [
+                (Column::name("process"), &|lock: &Counted| lock.pid.to_string()),
+                (Column::place("lock"), &Counted::place),
+                (Column::name("kind").rank(2), &|lock| lock.kind.clone()),
+                (Column::figure("longest wait"), &|lock| time(lock.wait_max_ns)),
+                (Column::figure("waits"), &|lock| count(lock.waits)),
+                (Column::figure("total wait").rank(3), &|lock| time(lock.wait_total_ns)),
+                (Column::figure("reads"), &|lock| count(lock.reads)),
+                (Column::figure("writes"), &|lock| count(lock.writes)),
+                (Column::figure("inside").rank(2), &Counted::holders),
+                (Column::name("events").rank(1), &Counted::events),
+            ],
+        );
+        if self.processes == 1 {
+            table.leave_out("process");
         }
         let title = format!("locks by longest wait, policy {}", self.policies());
         table.titled(&title, NOTE, width)

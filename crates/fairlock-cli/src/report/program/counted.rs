@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Program, ROWS, bars, named, value};
+use super::{Column, Program, bars, table, value};
 use crate::error::Error;
 use crate::preload::counted::Counted;
-use crate::report::columns::{Table, is_asked_for};
+use crate::report::columns::is_asked_for;
 use crate::units::{count, several, time};
 use crate::written::Written;
 
@@ -31,13 +31,12 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     });
     let picture = bars("Longest wait for each lock", "longest wait", &waited.collect::<Vec<_>>());
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let table = (!locks.is_empty()).then(|| (named("Locks", locks.len()), table(&locks)));
     Ok(Program {
         title: format!("locks of a program ({name})"),
         command: format!("fairlock run, policy {}", policies.join(", ")),
         origin: several(locks.len(), "lock"),
         pictures: picture.into_iter().collect(),
-        tables: table.into_iter().collect(),
+        tables: table("Locks", &locks, &COLUMNS, 2, 0).into_iter().collect(),
         locks: locks.iter().map(value).collect::<Result<_, _>>()?,
         file: file.to_owned(),
         made: None,
@@ -45,18 +44,12 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     })
 }
 
-fn table(locks: &[Counted]) -> Table {
-    let heads = vec!["process", "lock", "longest wait", "waits", "total wait", "reads", "writes"];
-    let row = |lock: &Counted| {
-        vec![
-            lock.pid.to_string(),
-            lock.place(),
-            time(lock.wait_max_ns),
-            count(lock.waits),
-            time(lock.wait_total_ns),
-            count(lock.reads),
-            count(lock.writes),
-        ]
-    };
-    Table::new(heads, 2, locks.iter().take(ROWS).map(row).collect())
-}
+const COLUMNS: [Column<Counted>; 7] = [
+    ("process", |lock| lock.pid.to_string()),
+    ("lock", Counted::place),
+    ("longest wait", |lock| time(lock.wait_max_ns)),
+    ("waits", |lock| count(lock.waits)),
+    ("total wait", |lock| time(lock.wait_total_ns)),
+    ("reads", |lock| count(lock.reads)),
+    ("writes", |lock| count(lock.writes)),
+];

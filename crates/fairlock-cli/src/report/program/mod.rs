@@ -12,7 +12,7 @@ use super::columns::Table;
 use super::pictures::Picture;
 use super::svg::{Axis, COLORS, Scale, Svg, WIDTH, escaped, ruler};
 use crate::error::Error;
-use crate::units::time;
+use crate::units::{count, time};
 use crate::written::Written;
 
 /// A report on a program, or on all the processes of one run.
@@ -85,12 +85,27 @@ fn shortened(name: &str) -> String {
     format!("…{tail}")
 }
 
-/// The heading of a table of `what`, which says how many of `all` rows it has.
-fn named(what: &str, all: usize) -> String {
-    if all <= ROWS {
-        return what.to_owned();
-    }
-    format!("{what} (the first {ROWS} of {})", crate::units::count(all as u64))
+/// A column: its head, and what it shows of a row.
+type Column<T> = (&'static str, fn(&T) -> String);
+
+/// A table of `what`, with its heading; none if there are no rows. The first columns say what a row is of, the
+/// last are text.
+fn table<T>(
+    what: &str,
+    rows: &[T],
+    columns: &[Column<T>],
+    names: usize,
+    text: usize,
+) -> Option<(String, Table)> {
+    let cells = |row| columns.iter().map(|(_, cell)| cell(row)).collect();
+    let shown = rows.iter().take(ROWS).map(cells).collect();
+    let heads = columns.iter().map(|(head, _)| *head).collect();
+    let table = Table::new(heads, names, shown).with_text(columns.len() - text);
+    let heading = match rows.len() {
+        0..=ROWS => what.to_owned(),
+        all => format!("{what} (the first {ROWS} of {})", count(all as u64)),
+    };
+    (!rows.is_empty()).then_some((heading, table))
 }
 
 fn value(of: &impl Serialize) -> Result<Value, Error> {

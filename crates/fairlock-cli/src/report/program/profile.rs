@@ -1,12 +1,12 @@
 //! What `fairlock run --json FILE` kept: locks, waits and stacks.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::{DRAWN, Program, ROWS, bars, named, shortened, value};
+use super::{Column, DRAWN, Program, bars, shortened, table, value};
 use crate::error::Error;
 use crate::preload::document::{
     AtStack, Document, OfLock, OfProcess, OfSleep, OfThreads, OfWait, SCHEMA,
@@ -29,11 +29,8 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
         process.asleep.retain(|asleep| is_asked_for(&asleep.name, only));
     }
     document.threads = document.threads.filter(|_| only.is_empty());
-    let mut locks: Vec<Seen<'_>> = Vec::new();
-    for process in &document.processes {
-        locks.extend(process.locks.iter().map(|lock| (process, lock)));
-    }
-    locks.sort_by_key(|(_, lock)| Reverse((lock.wait_total_ns, lock.taken())));
+    let mut locks: Vec<Seen<'_>> = by(&document, |process| &process.locks, OfLock::taken);
+    locks.sort_by_key(|(_, lock)| Reverse(lock.wait_total_ns));
     let machine = document.machine.clone().unwrap_or_default();
     let made = document.made.as_deref();
     Ok(Program {
@@ -88,39 +85,122 @@ fn pictures(locks: &[Seen<'_>]) -> Vec<Picture> {
 }
 
 fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Table)> {
-    let many = document.processes.len() > 1;
-    let mut tables = Vec::new();
-    if !locks.is_empty() {
-        tables.push((named("Locks", locks.len()), of_locks(locks, many)));
-    }
-    for (what, pick) in [
-        ("Where was waited", (|lock| &lock.waiters) as fn(&OfLock) -> &Vec<_>),
-        ("Where it was released that was held meanwhile", |lock| &lock.holders),
-    ] {
-        let places =
-            locks.iter().flat_map(|(_, lock)| pick(lock).iter().map(move |at| (*lock, at)));
-        let mut places: Vec<_> = places.collect();
-        places.sort_by_key(|(_, at)| Reverse(at.wait_total_ns));
-        let heads = vec!["lock", "to", "lost", "times", "stack"];
-        let row = |(lock, at): &(&OfLock, &AtStack)| {
-            vec![
-                lock.name.clone(),
-                side(lock, at.reads),
-                time(at.wait_total_ns),
-                count(at.count),
-                stack(&at.stack),
-            ]
-        };
-        let rows: Vec<_> = places.iter().take(ROWS).map(row).collect();
-        if !rows.is_empty() {
-            let table = Table::new(heads, 1, rows).with_text(4);
-            tables.push((named(what, places.len()), table));
-        }
-    }
-    tables.extend(of_waits(document, many));
-    tables.extend(of_sleeps(document, many));
-    tables.extend(document.threads.as_ref().map(of_threads));
-    tables
+    // Which process it is of is said if there are several.
+    let (one, names) =
+        (usize::from(document.processes.len() == 1), 1 + usize::from(document.processes.len() > 1));
+    let waiters = at_stacks(locks, |lock| &lock.waiters);
+    let holders = at_stacks(locks, |lock| &lock.holders);
+    let sleeps = by(document, |process| &process.asleep, |asleep| asleep.slept_ns);
+    let waits = by(document, |process| &process.waits, |wait| wait.waited_ns);
+    let tables = [
+        table("Locks", locks, &of_locks()[one..], names, 1),
+        table("Where was waited", &waiters, &of_stacks(), 1, 1),
+        table("Where it was released that was held meanwhile", &holders, &of_stacks(), 1, 1),
+        table("The longest waits", &waits, &of_waits()[one..], names, 3),
+        table("Waiting for what nobody holds", &sleeps, &of_sleeps()[one..], names, 1),
+        document.threads.as_ref().map(of_threads),
+    ];
+    tables.into_iter().flatten().collect()
+}
+
+/// What all processes have of something, that which took longest first.
+fn by<'a, T>(
+    document: &'a Document<Machine>,
+    pick: fn(&OfProcess) -> &Vec<T>,
+    ns: fn(&T) -> u64,
+) -> Vec<(&'a OfProcess, &'a T)> {
+    let of = |process| pick(process).iter().map(move |one| (process, one));
+    let mut all: Vec<_> = document.processes.iter().flat_map(of).collect();
+    all.sort_by_key(|(_, one)| Reverse(ns(one)));
+    all
+}
+
+fn at_stacks<'a>(
+    locks: &[Seen<'a>],
+    pick: fn(&OfLock) -> &Vec<AtStack>,
+) -> Vec<(&'a OfLock, &'a AtStack)> {
+    let of = |&(_, lock): &Seen<'a>| pick(lock).iter().map(move |at| (lock, at));
+    let mut all: Vec<_> = locks.iter().flat_map(of).collect();
+    all.sort_by_key(|(_, at)| Reverse(at.wait_total_ns));
+    all
+}
+
+fn of_locks<'a>() -> [Column<Seen<'a>>; 17] {
+    [
+        ("process", |(process, _)| process.pid.to_string()),
+        ("lock", |(_, lock)| lock.name.clone()),
+        ("kind", |(_, lock)| lock.kind.clone()),
+        ("lost", |(_, lock)| time(lock.wait_total_ns)),
+        ("taken", |(_, lock)| count(lock.taken())),
+        ("waited", |(_, lock)| {
+            let share = lock.waits as f64 / lock.taken().max(lock.waits).max(1) as f64;
+            format!("{} %", digits(share * 100.0))
+        }),
+        ("in vain", |(_, lock)| count(lock.given_up)),
+        ("wait p50", |(_, lock)| or_nothing(lock.wait_p50_ns)),
+        ("p99", |(_, lock)| or_nothing(lock.wait_p99_ns)),
+        ("p99.9", |(_, lock)| or_nothing(lock.wait_p999_ns)),
+        ("longest", |(_, lock)| or_nothing((lock.waits > 0).then_some(lock.wait_longest_ns))),
+        ("passed", |(_, lock)| count(lock.passed_most)),
+        ("held p50", |(_, lock)| or_nothing(lock.hold_p50_ns)),
+        ("held p99", |(_, lock)| or_nothing(lock.hold_p99_ns)),
+        ("held p99.9", |(_, lock)| or_nothing(lock.hold_p999_ns)),
+        ("held longest", |(_, lock)| {
+            or_nothing((lock.holds_measured > 0).then_some(lock.hold_longest_ns))
+        }),
+        ("first taken at", |(_, lock)| stack(&lock.first_taken)),
+    ]
+}
+
+fn of_stacks<'a>() -> [Column<(&'a OfLock, &'a AtStack)>; 5] {
+    [
+        ("lock", |(lock, _)| lock.name.clone()),
+        ("to", |(lock, at)| side(lock, at.reads)),
+        ("lost", |(_, at)| time(at.wait_total_ns)),
+        ("times", |(_, at)| count(at.count)),
+        ("stack", |(_, at)| stack(&at.stack)),
+    ]
+}
+
+fn of_sleeps<'a>() -> [Column<(&'a OfProcess, &'a OfSleep)>; 11] {
+    [
+        ("process", |(process, _)| process.pid.to_string()),
+        ("waited for", |(_, asleep)| asleep.name.clone()),
+        ("kind", |(_, asleep)| asleep.kind.clone()),
+        ("slept", |(_, asleep)| time(asleep.slept_ns)),
+        ("waits", |(_, asleep)| count(asleep.waits)),
+        ("in vain", |(_, asleep)| count(asleep.given_up)),
+        ("going on", |(_, asleep)| count(asleep.going_on)),
+        ("p50", |(_, asleep)| or_nothing(asleep.sleep_p50_ns)),
+        ("p99", |(_, asleep)| or_nothing(asleep.sleep_p99_ns)),
+        ("longest", |(_, asleep)| time(asleep.sleep_longest_ns)),
+        ("at", |(_, asleep)| {
+            asleep.sleepers.first().map_or_else(String::new, |at| stack(&at.stack))
+        }),
+    ]
+}
+
+fn of_waits<'a>() -> [Column<(&'a OfProcess, &'a OfWait)>; 10] {
+    [
+        ("process", |(process, _)| process.pid.to_string()),
+        ("lock", |(_, wait)| wait.lock.clone()),
+        ("thread", |(_, wait)| format!("{} ({})", wait.name, wait.thread)),
+        ("waited", |(_, wait)| time(wait.waited_ns)),
+        ("began", |(_, wait)| time(wait.began_ns)),
+        ("let in meanwhile", |(_, wait)| count(wait.passed)),
+        ("in vain", |(_, wait)| if wait.given_up { "yes" } else { "" }.to_owned()),
+        ("waited at", |(_, wait)| stack(&wait.waiter)),
+        ("held by", |(_, wait)| match (wait.holder_thread, wait.held_ns) {
+            (None, _) => String::new(),
+            (Some(thread), Some(held)) => format!("{thread} for {}", time(held)),
+            (Some(thread), None) => thread.to_string(),
+        }),
+        ("released at", |(_, wait)| stack(&wait.holder)),
+    ]
+}
+
+fn or_nothing(ns: Option<u64>) -> String {
+    ns.map_or_else(String::new, time)
 }
 
 /// What threads did with their time.
@@ -137,116 +217,9 @@ fn of_threads(threads: &OfThreads) -> (String, Table) {
     let parts = parts.map(|(what, ns)| (what.to_owned(), ns)).into_iter().chain(calls);
     let share = |ns: u64| percent(ns as f64 / threads.threads_ns.max(1) as f64);
     let row = |(what, ns): (String, u64)| vec![what, share(ns), time(ns)];
-    let rows: Vec<_> = parts.filter(|(_, ns)| *ns > 0).take(ROWS).map(row).collect();
+    let rows: Vec<_> = parts.filter(|(_, ns)| *ns > 0).map(row).collect();
     let name = format!("What threads did in {}", time(threads.watched_ns));
-    (name, Table::new(["", "share", "time"].to_vec(), 1, rows))
-}
-
-/// What threads waited for that nobody holds.
-fn of_sleeps(document: &Document<Machine>, many: bool) -> Option<(String, Table)> {
-    let mut sleeps: Vec<(&OfProcess, &OfSleep)> = Vec::new();
-    for process in &document.processes {
-        sleeps.extend(process.asleep.iter().map(|asleep| (process, asleep)));
-    }
-    sleeps.sort_by_key(|(_, asleep)| Reverse(asleep.slept_ns));
-    let heads = ["waited for", "kind", "slept", "waits", "in vain", "going on", "p50", "p99"];
-    let process = many.then_some("process");
-    let heads: Vec<&str> = process.into_iter().chain(heads).chain(["longest", "at"]).collect();
-    let or_nothing = |ns: Option<u64>| ns.map_or_else(String::new, time);
-    let row = |(process, asleep): &(&OfProcess, &OfSleep)| {
-        let cells = vec![
-            asleep.name.clone(),
-            asleep.kind.clone(),
-            time(asleep.slept_ns),
-            count(asleep.waits),
-            count(asleep.given_up),
-            count(asleep.going_on),
-            or_nothing(asleep.sleep_p50_ns),
-            or_nothing(asleep.sleep_p99_ns),
-            time(asleep.sleep_longest_ns),
-            asleep.sleepers.first().map_or_else(String::new, |at| stack(&at.stack)),
-        ];
-        let pid = many.then(|| process.pid.to_string());
-        pid.into_iter().chain(cells).collect()
-    };
-    let rows: Vec<Vec<String>> = sleeps.iter().take(ROWS).map(row).collect();
-    let (names, text) = (1 + usize::from(many), heads.len() - 1);
-    let table = Table::new(heads, names, rows).with_text(text);
-    (!sleeps.is_empty()).then(|| (named("Waiting for what nobody holds", sleeps.len()), table))
-}
-
-fn of_locks(locks: &[Seen<'_>], many: bool) -> Table {
-    let mut heads = vec!["lock", "kind", "lost", "taken", "waited", "in vain", "wait p50", "p99"];
-    heads.extend(["p99.9", "longest", "passed", "held p50", "held p99", "held p99.9"]);
-    heads.extend(["held longest", "first taken at"]);
-    let or_nothing = |ns: Option<u64>| ns.map_or_else(String::new, time);
-    let row = |(process, lock): &Seen<'_>| {
-        let taken = lock.taken();
-        let share = lock.waits as f64 / taken.max(lock.waits).max(1) as f64;
-        let (waits, holds) = (lock.waits > 0, lock.holds_measured > 0);
-        let cells = vec![
-            lock.name.clone(),
-            lock.kind.clone(),
-            time(lock.wait_total_ns),
-            count(taken),
-            format!("{} %", digits(share * 100.0)),
-            count(lock.given_up),
-            or_nothing(lock.wait_p50_ns),
-            or_nothing(lock.wait_p99_ns),
-            or_nothing(lock.wait_p999_ns),
-            or_nothing(waits.then_some(lock.wait_longest_ns)),
-            count(lock.passed_most),
-            or_nothing(lock.hold_p50_ns),
-            or_nothing(lock.hold_p99_ns),
-            or_nothing(lock.hold_p999_ns),
-            or_nothing(holds.then_some(lock.hold_longest_ns)),
-            stack(&lock.first_taken),
-        ];
-        let pid = many.then(|| process.pid.to_string());
-        pid.into_iter().chain(cells).collect()
-    };
-    let rows = locks.iter().take(ROWS).map(row).collect();
-    let process = many.then_some("process");
-    let heads: Vec<&str> = process.into_iter().chain(heads).collect();
-    let (names, text) = (1 + usize::from(many), heads.len() - 1);
-    Table::new(heads, names, rows).with_text(text)
-}
-
-/// The longest waits, each with who held the lock.
-fn of_waits(document: &Document<Machine>, many: bool) -> Option<(String, Table)> {
-    let of = |process: &'_ OfProcess| process.waits.len();
-    let all: usize = document.processes.iter().map(of).sum();
-    let mut waits: Vec<(&OfProcess, &OfWait)> = Vec::new();
-    for process in &document.processes {
-        waits.extend(process.waits.iter().map(|wait| (process, wait)));
-    }
-    waits.sort_by_key(|(_, wait)| Reverse(wait.waited_ns));
-    let mut heads = vec!["lock", "thread", "waited", "began", "let in meanwhile", "in vain"];
-    heads.extend(["waited at", "held by", "released at"]);
-    let process = many.then_some("process");
-    let heads: Vec<&str> = process.into_iter().chain(heads).collect();
-    let row = |(process, wait): &(&OfProcess, &OfWait)| {
-        let cells = vec![
-            wait.lock.clone(),
-            format!("{} ({})", wait.name, wait.thread),
-            time(wait.waited_ns),
-            time(wait.began_ns),
-            count(wait.passed),
-            if wait.given_up { "yes".to_owned() } else { String::new() },
-            stack(&wait.waiter),
-            wait.holder_thread.map_or_else(String::new, |thread| match wait.held_ns {
-                Some(held) => format!("{thread} for {}", time(held)),
-                None => thread.to_string(),
-            }),
-            stack(&wait.holder),
-        ];
-        let pid = many.then(|| process.pid.to_string());
-        pid.into_iter().chain(cells).collect()
-    };
-    let rows: Vec<Vec<String>> = waits.iter().take(ROWS).map(row).collect();
-    let (names, text) = (1 + usize::from(many), heads.len() - 3);
-    let table = Table::new(heads, names, rows).with_text(text);
-    (all > 0).then(|| (named("The longest waits", all), table))
+    (name, Table::new(vec!["", "share", "time"], 1, rows))
 }
 
 /// What a lock was taken for: a mutex has only one way.
@@ -263,18 +236,18 @@ fn stack(places: &[Place]) -> String {
     places.iter().map(Place::short).collect::<Vec<_>>().join(" ← ")
 }
 
-/// A row with all that is known of a lock, but for stacks.
+/// All that is known of a lock, but for stacks.
+#[derive(Serialize)]
+struct Row<'a> {
+    pid: u32,
+    program: &'a str,
+    policy: &'a str,
+    observed: bool,
+    #[serde(flatten)]
+    lock: &'a OfLock,
+}
+
 fn row((process, lock): Seen<'_>) -> Result<Value, Error> {
-    let mut row = value(lock)?;
-    let of_process: BTreeMap<&str, Value> = [
-        ("pid", process.pid.into()),
-        ("program", process.program.as_str().into()),
-        ("policy", process.policy.as_str().into()),
-        ("observed", process.observed.into()),
-    ]
-    .into();
-    if let Some(row) = row.as_object_mut() {
-        row.extend(of_process.into_iter().map(|(key, value)| (key.to_owned(), value)));
-    }
-    Ok(row)
+    let OfProcess { pid, observed, program, policy, .. } = process;
+    value(&Row { pid: *pid, program, policy, observed: *observed, lock })
 }

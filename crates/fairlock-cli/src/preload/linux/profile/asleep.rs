@@ -10,7 +10,7 @@ use fairlock_profile::layout::kind;
 use fairlock_profile::{AtPlace, buckets};
 
 use super::{Process, Profile, Seen};
-use crate::layout::{Column, NOTHING, Table};
+use crate::layout::{Column, Table, or_dash};
 use crate::preload::sum;
 use crate::units::{count, several, time};
 
@@ -107,7 +107,7 @@ pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
     for found in profile.processes.iter().flat_map(of) {
         let process = found.seen.process;
         let caller = found.places.iter().find_map(|place| process.caller(place.stack));
-        let at = caller.map_or_else(|| NOTHING.to_owned(), |place| place.short());
+        let at = or_dash(caller, |place| place.short());
         match rows.entry((process.record.pid, found.seen.name(), found.seen.kind(), at)) {
             Entry::Vacant(row) => _ = row.insert(found),
             Entry::Occupied(mut row) => row.get_mut().add(found),
@@ -118,30 +118,21 @@ pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, found)| Reverse((found.slept_ns, found.waits)));
-    let mut table = Table::new([
-        Column::place("waited for"),
-        Column::name("kind").rank(2),
-        Column::figure("slept"),
-        Column::figure("waits"),
-        Column::figure("going on").rank(3),
-        Column::figure("p50").rank(1),
-        Column::figure("longest"),
-        Column::place("at"),
-        Column::figure("process").rank(0),
-    ]);
-    for ((pid, name, kind, at), found) in rows.iter().take(SHOWN) {
-        table.row([
-            name.clone(),
-            (*kind).to_owned(),
-            time(found.slept_ns),
-            count(found.waits),
-            count(found.going_on),
-            found.wait(0.5).map_or_else(|| NOTHING.to_owned(), time),
-            time(found.longest_ns),
-            at.clone(),
-            pid.to_string(),
-        ]);
-    }
+    type Row<'a> = ((u32, String, &'static str, String), Asleep<'a>);
+    let mut table = Table::of(
+        rows.iter().take(SHOWN),
+        [
+            (Column::place("waited for"), &|((_, name, ..), _): &Row<'_>| name.clone()),
+            (Column::name("kind").rank(2), &|((_, _, kind, _), _)| (*kind).to_owned()),
+            (Column::figure("slept"), &|(_, found)| time(found.slept_ns)),
+            (Column::figure("waits"), &|(_, found)| count(found.waits)),
+            (Column::figure("going on").rank(3), &|(_, found)| count(found.going_on)),
+            (Column::figure("p50").rank(1), &|(_, found)| or_dash(found.wait(0.5), time)),
+            (Column::figure("longest"), &|(_, found)| time(found.longest_ns)),
+            (Column::place("at"), &|((.., at), _)| at.clone()),
+            (Column::figure("process").rank(0), &|((pid, ..), _)| pid.to_string()),
+        ],
+    );
     if profile.processes.len() == 1 {
         table.leave_out("process");
     }

@@ -138,7 +138,7 @@ impl Profile {
                 waits: seen.waits(),
                 lost_ns: seen.lost(),
                 p999_ns: seen.wait(0.999).unwrap_or(0),
-                longest_ns: seen.contention().map_or(0, |found| found.longest_ns),
+                longest_ns: seen.longest().unwrap_or(0),
             });
         }
         all
@@ -248,6 +248,10 @@ impl<'a> Seen<'a> {
 
     fn lost(&self) -> u64 {
         self.contention().map_or(0, |found| found.waited_ns)
+    }
+
+    fn longest(&self) -> Option<u64> {
+        self.contention().map(|found| found.longest_ns)
     }
 
     fn kind(&self) -> &'static str {

@@ -7,7 +7,7 @@ use fairlock_profile::buckets;
 
 use super::table::{LOCKS, share};
 use super::{Profile, Seen, runs};
-use crate::layout::{Column, NOTHING, Table};
+use crate::layout::{Column, Table, or_dash};
 use crate::output::Room;
 use crate::preload::place::Place;
 use crate::preload::{Charge, sum};
@@ -142,28 +142,18 @@ fn per_second(number: u64, passed: Duration) -> f64 {
 }
 
 fn table(locks: &[Since<'_>], passed: Duration) -> Table {
-    let mut table = Table::new([
-        Column::place("lock"),
-        Column::figure("lost/s"),
-        Column::figure("taken/s"),
-        Column::figure("waited").rank(2),
-        Column::figure("p99").rank(3),
-        Column::figure("longest").rank(1),
-        Column::place("at"),
-    ]);
-    for since in locks {
-        let or_nothing = |ns: Option<u64>| ns.map_or_else(|| NOTHING.to_owned(), time);
-        table.row([
-            since.now.name(),
-            time(per_second(since.lost(), passed) as u64),
-            digits(per_second(since.taken(), passed)),
-            share(since.more(Seen::waits), since.taken()),
-            or_nothing(since.p99()),
-            or_nothing(since.now.contention().map(|found| found.longest_ns)),
-            since.place().map_or_else(|| NOTHING.to_owned(), |place| place.short()),
-        ]);
-    }
-    table
+    Table::of(
+        locks,
+        [
+            (Column::place("lock"), &|since| since.now.name()),
+            (Column::figure("lost/s"), &|it| time(per_second(it.lost(), passed) as u64)),
+            (Column::figure("taken/s"), &|it| digits(per_second(it.taken(), passed))),
+            (Column::figure("waited").rank(2), &|it| share(it.more(Seen::waits), it.taken())),
+            (Column::figure("p99").rank(3), &|since| or_dash(since.p99(), time)),
+            (Column::figure("longest").rank(1), &|since| or_dash(since.now.longest(), time)),
+            (Column::place("at"), &|since| or_dash(since.place(), |place| place.short())),
+        ],
+    )
 }
 
 #[cfg(test)]

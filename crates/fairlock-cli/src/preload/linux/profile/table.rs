@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::{Profile, Seen, asleep};
-use crate::layout::{Column, NOTHING, Table};
+use crate::layout::{Column, NOTHING, Table, or_dash};
 use crate::preload::place::{Place, file_name};
 use crate::preload::{Charge, sum};
 use crate::units::{count, digits, several, time};
@@ -82,45 +82,31 @@ fn place(seen: &Seen<'_>) -> Option<Place> {
 }
 
 fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::place("lock"),
-        Column::name("kind").rank(2),
-        Column::figure("lost"),
-        Column::figure("taken"),
-        Column::figure("waited"),
-        Column::figure("wait p50").rank(4),
-        Column::figure("p99"),
-        Column::figure("p99.9").rank(3),
-        Column::figure("longest"),
-        Column::figure("passed").rank(5),
-        Column::figure("held p50").rank(3),
-        Column::figure("held p99").rank(1),
-        Column::figure("longest held"),
-        Column::place("at"),
-        Column::figure("process").rank(0),
-    ]);
-    for seen in locks {
-        let or_nothing = |ns: Option<u64>| ns.map_or_else(|| NOTHING.to_owned(), time);
-        let found = seen.contention();
-        let place = place(seen);
-        table.row([
-            seen.name(),
-            seen.kind().to_owned(),
-            time(seen.lost()),
-            count(seen.taken()),
-            share(seen.waits(), seen.taken()),
-            or_nothing(seen.wait(0.5)),
-            or_nothing(seen.wait(0.99)),
-            or_nothing(seen.wait(0.999)),
-            or_nothing(found.map(|found| found.longest_ns)),
-            found.map_or_else(|| NOTHING.to_owned(), |found| count(found.most_passed)),
-            or_nothing(seen.hold(0.5)),
-            or_nothing(seen.hold(0.99)),
-            or_nothing(found.filter(|found| found.holds > 0).map(|found| found.longest_held_ns)),
-            place.map_or_else(|| NOTHING.to_owned(), |place| place.short()),
-            seen.process.record.pid.to_string(),
-        ]);
-    }
+    let mut table = Table::of(
+        locks,
+        [
+            (Column::place("lock"), &Seen::name),
+            (Column::name("kind").rank(2), &|seen| seen.kind().to_owned()),
+            (Column::figure("lost"), &|seen| time(seen.lost())),
+            (Column::figure("taken"), &|seen| count(seen.taken())),
+            (Column::figure("waited"), &|seen| share(seen.waits(), seen.taken())),
+            (Column::figure("wait p50").rank(4), &|seen| or_dash(seen.wait(0.5), time)),
+            (Column::figure("p99"), &|seen| or_dash(seen.wait(0.99), time)),
+            (Column::figure("p99.9").rank(3), &|seen| or_dash(seen.wait(0.999), time)),
+            (Column::figure("longest"), &|seen| or_dash(seen.longest(), time)),
+            (Column::figure("passed").rank(5), &|seen| {
+                or_dash(seen.contention(), |found| count(found.most_passed))
+            }),
+            (Column::figure("held p50").rank(3), &|seen| or_dash(seen.hold(0.5), time)),
+            (Column::figure("held p99").rank(1), &|seen| or_dash(seen.hold(0.99), time)),
+            (Column::figure("longest held"), &|seen| {
+                let found = seen.contention().filter(|found| found.holds > 0);
+                or_dash(found, |found| time(found.longest_held_ns))
+            }),
+            (Column::place("at"), &|seen| or_dash(place(seen), |place| place.short())),
+            (Column::figure("process").rank(0), &|seen| seen.process.record.pid.to_string()),
+        ],
+    );
     if profile.processes.len() == 1 {
         table.leave_out("process");
     }
