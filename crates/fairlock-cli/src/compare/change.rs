@@ -3,7 +3,7 @@
 use super::bootstrap::{Estimate, Sum, variance_of_mean};
 use crate::cell::Workload;
 use crate::locks::is_peer;
-use crate::row::{Index, Row, whole};
+use crate::row::{Index, Row, locks, whole};
 use crate::units::several;
 use crate::workload::random::Random;
 
@@ -55,7 +55,7 @@ impl Comparison {
     /// Compares the rows of two results.
     pub fn of(before: &[Row], after: &[Row]) -> Self {
         let pairs = Pairs::of(before, after);
-        let locks = pairs.locks();
+        let locks = locks(pairs.all.iter().map(|pair| pair.before));
         let mut random = Random::new(1, 0);
         let machine = Machine::of(&pairs, &mut random);
         let error = ERROR / locks.len().max(1) as f64;
@@ -264,16 +264,6 @@ impl<'a> Pairs<'a> {
 
     fn of_lock(&self, lock: &str) -> impl Iterator<Item = &Pair<'a>> {
         self.all.iter().filter(move |pair| pair.before.lock == lock)
-    }
-
-    fn locks(&self) -> Vec<&'a str> {
-        let mut locks: Vec<&str> = Vec::new();
-        for pair in &self.all {
-            if !locks.contains(&pair.before.lock.as_str()) {
-                locks.push(&pair.before.lock);
-            }
-        }
-        locks
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::svg::COLORS;
 use crate::cell::{Form, Side, Workload};
 use crate::results::Results;
-use crate::row::{Configuration, Index, Row, whole};
+use crate::row::{Configuration, Index, Row, locks, whole};
 use crate::units::{count, time};
 
 /// One measurement of a lock: its row, and the rows of its sides if it has two.
@@ -107,13 +107,7 @@ impl<'a> Group<'a> {
 
     /// The locks, each once, in the order in which they were run.
     pub fn locks(&self) -> Vec<&'a str> {
-        let mut locks: Vec<&str> = Vec::new();
-        for measured in &self.all {
-            if !locks.contains(&measured.row.lock.as_str()) {
-                locks.push(&measured.row.lock);
-            }
-        }
-        locks
+        locks(self.all.iter().map(|measured| measured.row))
     }
 
     /// The number in [`COLORS`] of a lock's colour, which is the same in all pictures of a report.

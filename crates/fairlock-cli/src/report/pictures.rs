@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::group::{DIMENSIONS, Dimension, Group, Measured, describe, standing};
-use super::svg::{Axis, COLORS, Scale, Svg, WIDTH, apart, escaped, frame, ruler};
+use super::svg::{
+    Axis, COLORS, Scale, Svg, WIDTH, apart, as_time, escaped, frame, grid, path, ruler,
+};
 use crate::row::Row;
 use crate::units::{digits, several, time};
 
@@ -13,6 +15,12 @@ pub struct Picture {
     pub name: String,
     pub note: String,
     pub svg: Svg,
+}
+
+impl Picture {
+    fn of(group: &Group<'_>, what: &str, note: String, svg: Svg) -> Self {
+        Self { name: format!("{what}, {}", group.title()), note, svg }
+    }
 }
 
 /// How many locks have lines of their own: more could not be told apart.
@@ -54,17 +62,21 @@ pub fn scatter(group: &Group<'_>, width: f64) -> Option<Picture> {
         "speed, the fastest being 1 (higher is better)"
     };
     let mut svg = Svg::new(width, 420.0_f64.max(80.0 + 17.0 * points.len() as f64));
-    let x = Axis::log(points.iter().map(|point| point.wait));
-    let y = Axis::from_zero(points.iter().map(|point| point.speed));
     let x = Scale {
-        axis: x,
+        axis: Axis::log(points.iter().map(|point| point.wait)),
         title: "longest wait (further left is better)",
-        show: &|ns| time(ns as u64),
+        show: &as_time,
     };
-    let y = Scale { axis: y, title: unit, show: &digits };
+    let speeds = points.iter().map(|point| point.speed);
+    let y = Scale { axis: Axis::from_zero(speeds), title: unit, show: &digits };
     let (xs, ys) = frame(&mut svg, &x, &y, 24.0);
 
-    draw_front(&mut svg, &points, (&xs, &ys));
+    let best = front(&points).into_iter().map(|at| &points[at]);
+    let best = path(best.map(|point| (xs.at(point.wait), ys.at(point.speed))));
+    // Every lock may starve somebody.
+    if !best.is_empty() {
+        svg.line(8, " stroke-dasharray=\"4 4\"", &best);
+    }
     // Labels to the left of one point could lie on those to the right of another.
     let wanted: Vec<f64> = points.iter().map(|point| ys.at(point.speed)).collect();
     let places = apart(&wanted, 16.0, svg.height - 52.0);
@@ -81,30 +93,11 @@ pub fn scatter(group: &Group<'_>, width: f64) -> Option<Picture> {
              lock, and the longest wait of any."
         )
     };
-    Some(Picture {
-        name: format!("Speed against longest wait, {}", group.title()),
-        note: format!(
-            "Dashed: the front; no other lock is faster with shorter waits. Hollow, with ✕: threads \
-             were starved. Large and blue: ours as it comes.{of_many}"
-        ),
-        svg,
-    })
-}
-
-/// Draws the line through the points that no other is better than, if there are any: every lock may
-/// starve somebody.
-fn draw_front(svg: &mut Svg, points: &[Point], (xs, ys): (&Axis, &Axis)) {
-    let path = front(points).into_iter().map(|at| {
-        let (x, y) = (xs.at(points[at].wait), ys.at(points[at].speed));
-        format!("{x:.0} {y:.0}")
-    });
-    let path = path.collect::<Vec<_>>().join("L");
-    if !path.is_empty() {
-        svg.raw(format_args!(
-            "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
-            COLORS[8]
-        ));
-    }
+    let note = format!(
+        "Dashed: the front; no other lock is faster with shorter waits. Hollow, with ✕: threads \
+         were starved. Large and blue: ours as it comes.{of_many}"
+    );
+    Some(Picture::of(group, "Speed against longest wait", note, svg))
 }
 
 impl Point {
@@ -124,10 +117,7 @@ impl Point {
         let is_left = x + needs > svg.width && x > svg.width / 2.0;
         let (dx, anchor) = if is_left { (-12.0, "end") } else { (12.0, "start") };
         if (place - y).abs() > 8.0 {
-            let (from, to) = (x + dx * 0.6, x + dx * 0.9);
-            svg.raw(format_args!(
-                "<path class=\"grid\" stroke=\"#d0d7de\" d=\"M{from:.0} {y:.0}L{to:.0} {place:.0}\"/>"
-            ));
+            grid(svg, [x + dx * 0.6, y, x + dx * 0.9, place]);
         }
         svg.text(x + dx, place + 4.0, anchor, &self.label());
     }
@@ -236,29 +226,31 @@ fn lines(group: &Group<'_>, dimension: &Dimension) -> Vec<Picture> {
         (false, true) => "thousand operations a second",
         (false, false) => "speed, the fastest being 1",
     };
-    let title = group.title();
     let note = match group.configurations / values.len() {
         0 | 1 => String::new(),
         n => format!("Geometric means over {n} configurations each."),
     };
-    let picture = |what: &str, svg| Picture {
-        name: format!("{what} against {}, {title}", dimension.name),
-        note: note.clone(),
-        svg,
-    };
-    let mut all = Vec::new();
-    let lines = series(group, dimension, &values, &speed);
-    all.extend(
-        line_plot(group, dimension, &values, &lines, unit, &digits, false)
-            .map(|svg| picture("Speed", svg)),
-    );
     let wait = |m: &Measured<'_>| m.row.figures.wait_p999_ns.map(|ns| ns.max(1) as f64);
-    let lines = series(group, dimension, &values, &wait);
-    let show = |ns: f64| time(ns as u64);
-    let unit = "99.9 % of the waits are shorter";
-    let svg = line_plot(group, dimension, &values, &lines, unit, &show, true);
-    all.extend(svg.map(|svg| picture("p99.9 waits", svg)));
-    all
+    let picture = |(what, y): (&str, Upright<'_>)| {
+        let svg = line_plot(group, dimension, &values, &y)?;
+        Some(Picture::of(group, &format!("{what} against {}", dimension.name), note.clone(), svg))
+    };
+    let speed = Upright { figure: &speed, unit, show: digits, is_log: false };
+    let wait = Upright {
+        figure: &wait,
+        unit: "99.9 % of the waits are shorter",
+        show: as_time,
+        is_log: true,
+    };
+    [("Speed", speed), ("p99.9 waits", wait)].into_iter().filter_map(picture).collect()
+}
+
+/// What is drawn upwards.
+struct Upright<'a> {
+    figure: &'a dyn Fn(&Measured<'_>) -> Option<f64>,
+    unit: &'a str,
+    show: fn(f64) -> String,
+    is_log: bool,
 }
 
 type Series<'a> = Vec<(&'a str, Vec<(f64, f64)>)>;
@@ -286,11 +278,9 @@ fn line_plot(
     group: &Group<'_>,
     dimension: &Dimension,
     values: &[f64],
-    lines: &Series<'_>,
-    unit: &str,
-    show: &dyn Fn(f64) -> String,
-    is_log: bool,
+    &Upright { figure, unit, show, is_log }: &Upright<'_>,
 ) -> Option<Svg> {
+    let lines = series(group, dimension, values, figure);
     let ys = || lines.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
     if ys().count() < 2 {
         return None;
@@ -309,53 +299,36 @@ fn line_plot(
         show: &named,
     };
     let y = if is_log { Axis::log(ys()) } else { Axis::from_zero(ys()) };
-    let y = Scale { axis: y, title: unit, show };
+    let y = Scale { axis: y, title: unit, show: &show };
     const ROOM: f64 = 190.0;
     let (xs, ys) = frame(&mut svg, &x, &y, ROOM);
     let ends: Vec<f64> =
         lines.iter().filter_map(|(_, line)| line.last()).map(|p| ys.at(p.1)).collect();
     let places = apart(&ends, 16.0, svg.height - 50.0);
     for (number, ((lock, points), label)) in lines.iter().zip(places).enumerate() {
-        let says =
-            |x, y| format!("{lock}, {} {}: {}", dimension.name, (dimension.show)(x), show(y));
-        let drawn = points
-            .iter()
-            .map(|&(x, y)| Drawn { at: (xs.at(place(x)), ys.at(y)), says: escaped(&says(x, y)) });
+        let color = group.color(lock);
+        let at = |&(x, y): &(f64, f64)| (xs.at(place(x)), ys.at(y));
+        // Ours is thick, and never dashed.
         let dash = ["", " stroke-dasharray=\"7 3\"", " stroke-dasharray=\"2 3\""][number % 3];
-        draw_line(&mut svg, &drawn.collect::<Vec<_>>(), group.color(lock), dash);
-        let end = svg.width - ROOM;
-        if let Some(&(x, y)) = points.last() {
-            let (color, to) = (group.color(lock), end + 18.0);
-            let (x, y, stroke) = (xs.at(place(x)), ys.at(y), COLORS[color]);
+        let (width, dash) = if color == 0 { (3, "") } else { (2, dash) };
+        let width = format!(" stroke-width=\"{width}\"{dash}");
+        svg.line(color, &width, &path(points.iter().map(at)));
+        for point in points {
+            let ((x, y), value) = (at(point), (dimension.show)(point.0));
+            let says = format!("{lock}, {} {value}: {}", dimension.name, show(point.1));
+            let (says, fill) = (escaped(&says), COLORS[color]);
             svg.raw(format_args!(
-                "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\".7\" d=\"M{x:.0} {y:.0}L{to:.0} {label:.0}\"/>"
+                "<circle class=\"k{color}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\" fill=\"{fill}\"><title>{says}</title></circle>"
             ));
+        }
+        let end = svg.width - ROOM;
+        if let Some(last) = points.last() {
+            let to = [at(last), (end + 18.0, label)].into_iter();
+            svg.line(color, " stroke-width=\".7\"", &path(to));
         }
         svg.text(end + 22.0, label + 4.0, "start", lock);
     }
     Some(svg)
-}
-
-/// A point of a line, and what it says.
-struct Drawn {
-    at: (f64, f64),
-    says: String,
-}
-
-/// Draws a line and its points. Ours is thick, and never dashed.
-fn draw_line(svg: &mut Svg, points: &[Drawn], color: usize, dash: &str) {
-    let stroke = COLORS[color];
-    let (width, dash) = if color == 0 { (3, "") } else { (2, dash) };
-    let path = points.iter().map(|Drawn { at: (x, y), .. }| format!("{x:.0} {y:.0}"));
-    let path = path.collect::<Vec<_>>().join("L");
-    svg.raw(format_args!(
-        "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash} d=\"M{path}\"/>"
-    ));
-    for Drawn { at: (x, y), says } in points {
-        svg.raw(format_args!(
-            "<circle class=\"k{color}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\" fill=\"{stroke}\"><title>{says}</title></circle>"
-        ));
-    }
 }
 
 /// How many operations each thread had, a bar for each, in the configuration with the most threads.
@@ -396,22 +369,15 @@ fn shares(group: &Group<'_>) -> Option<Picture> {
             crate::units::count(least),
             several(most, "operation")
         );
-        let title = escaped(&says);
-        let fill = COLORS[color];
-        svg.raw(format_args!(
-            "<path class=\"k{color}\" fill=\"{fill}\" d=\"{path}\"><title>{title}</title></path>"
-        ));
+        svg.area(color, &path, &says);
         svg.text(NAMES - 8.0, bottom - 14.0, "end", lock);
     }
-    Some(Picture {
-        name: format!("Operations of each thread, {}", group.title()),
-        note: format!(
-            "A bar is a thread, from the one with the most operations to the one with the fewest, in \
-             the run whose shares were least even{}{words}.",
-            if words.is_empty() { "" } else { "; " }
-        ),
-        svg,
-    })
+    let note = format!(
+        "A bar is a thread, from the one with the most operations to the one with the fewest, in \
+         the run whose shares were least even{}{words}.",
+        if words.is_empty() { "" } else { "; " }
+    );
+    Some(Picture::of(group, "Operations of each thread", note, svg))
 }
 
 /// Waits by percentile, in the configuration with the most threads: a picture for each side.
@@ -427,14 +393,9 @@ fn waits(group: &Group<'_>) -> Vec<Picture> {
         let picked = rows.iter().filter_map(|m| pick(m));
         let waits: Vec<Waits> =
             picked.filter_map(|row| Waits::of(row, group.color(&row.lock))).collect();
-        wait_plot(&waits, 190.0).map(|svg| Picture {
-            name: format!("Waits{what}, {}", group.title()),
-            note: format!(
-                "{WAITS} {}",
-                rows.first().map_or_else(String::new, |m| describe(group, m.row))
-            ),
-            svg,
-        })
+        let svg = wait_plot(&waits, 190.0)?;
+        let words = rows.first().map_or_else(String::new, |m| describe(group, m.row));
+        Some(Picture::of(group, &format!("Waits{what}"), format!("{WAITS} {words}"), svg))
     };
     let pictures = if has_sides {
         [of(|m| m.read, " of readers"), of(|m| m.write, " of writers")]
@@ -477,7 +438,7 @@ pub fn wait_plot(waits: &[Waits], room: f64) -> Option<Svg> {
     }
     let mut svg = Svg::new(WIDTH, ROW * waits.len() as f64 + 60.0);
     let all = waits.iter().flat_map(|waits| waits.at).map(|ns| ns.max(1) as f64);
-    let x = Scale { axis: Axis::log(all), title: "wait", show: &|ns| time(ns as u64) };
+    let x = Scale { axis: Axis::log(all), title: "wait", show: &as_time };
     let xs = ruler(&mut svg, &x, room);
     for (line, Waits { name, color, at }) in waits.iter().enumerate() {
         let fill = COLORS[*color];

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use crate::units::time;
+
 /// The width of pictures in a page. On the window of a phone they are drawn at about 0.7 of it, at
 /// which their words can still be read.
 pub const WIDTH: f64 = 480.0;
@@ -52,6 +54,22 @@ impl Svg {
         ));
     }
 
+    /// Adds a line through these points, or a path that begins with them.
+    pub fn line(&mut self, color: usize, attributes: &str, path: &str) {
+        let stroke = COLORS[color];
+        self.raw(format_args!(
+            "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\"{attributes} d=\"M{path}\"/>"
+        ));
+    }
+
+    /// Adds an area, which says something to whoever points at it.
+    pub fn area(&mut self, color: usize, path: &str, says: &str) {
+        let (fill, says) = (COLORS[color], escaped(says));
+        self.raw(format_args!(
+            "<path class=\"k{color}\" fill=\"{fill}\" d=\"{path}\"><title>{says}</title></path>"
+        ));
+    }
+
     /// The whole picture, as a part of a page; screen readers read `name`.
     pub fn inline(&self, name: &str) -> String {
         format!(
@@ -83,6 +101,16 @@ impl Svg {
 pub fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;")
+}
+
+/// A path through these points, behind its first letter.
+pub fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    points.map(|(x, y)| format!("{x:.0} {y:.0}")).collect::<Vec<_>>().join("L")
+}
+
+/// A time on an axis.
+pub fn as_time(ns: f64) -> String {
+    time(ns as u64)
 }
 
 /// One axis of a plot.
@@ -194,7 +222,8 @@ pub fn ruler(svg: &mut Svg, x: &Scale<'_>, left: f64) -> Axis {
     xs
 }
 
-fn grid(svg: &mut Svg, [x1, y1, x2, y2]: [f64; 4]) {
+/// A thin line from one point to another.
+pub fn grid(svg: &mut Svg, [x1, y1, x2, y2]: [f64; 4]) {
     svg.raw(format_args!(
         "<path class=\"grid\" stroke=\"#d0d7de\" d=\"M{x1:.0} {y1:.0}L{x2:.0} {y2:.0}\"/>"
     ));

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use serde::Serialize;
 
 use super::profile::Profile;
-use super::threads::{Verdict, Watch};
+use super::threads::{Threads, Watch};
 use super::{caught, command_line, exit_code, folder, program, tell_of_survivors, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
@@ -28,13 +28,15 @@ const ERROR: f64 = 0.05;
 const NOTE: &str = "lost: all waits of a run together; medians of the runs, longest: of any; as it is: glibc's \
      locks, watched";
 
-/// The runs with the program's own locks, or with ours.
-#[derive(Default)]
-struct Way {
-    secs: Vec<f64>,
-    locks: Vec<BTreeMap<String, Waited>>,
-    verdicts: Vec<Verdict>,
+/// A run.
+struct One {
+    secs: f64,
+    locks: BTreeMap<String, Waited>,
+    threads: Threads,
 }
+
+/// The runs with the program's own locks, or with ours.
+type Way = [One];
 
 /// Runs the program each way, as often as the flags say. The command for a folder comes from
 /// `command`, which is told whether locks are only observed. A signal ends it early, and so does a
@@ -45,68 +47,76 @@ pub fn run(
     command: impl Fn(&Path, bool) -> Command,
 ) -> Result<ExitCode, Error> {
     let json = flags.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let mut ways = [Way::default(), Way::default()];
-    let mut interrupted = false;
-    let mut first: Option<ExitStatus> = None;
-    let mut code = ExitCode::SUCCESS;
-    let mut survive = false;
-    'rounds: for round in 0..flags.runs {
-        let mut finished = [None, None];
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    let (code, interrupted) = (ExitCode::SUCCESS, false);
+    let mut runs = Runs { program, command, first: None, code, interrupted, survive: false };
+    for round in 0..flags.runs {
         // Which way comes first alternates: the second run finds the machine warmer.
-        for turn in 0..2 {
-            let ours = (round + turn) % 2 == 1;
-            let folder = folder()?;
-            let mut command = command(folder.path(), !ours);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let began = Instant::now();
-            let child = command.spawn().map_err(|error| program::cannot_start(program, &error))?;
-            let pid = child.id();
-            let watch = Watch::of(pid);
-            let status = wait(child)?;
-            let threads = watch.end();
-            let secs = began.elapsed().as_secs_f64();
-            if let Some(signal) = caught() {
-                complain("interrupted; the rounds that were finished are shown");
-                code = ExitCode::from(128 + signal);
-                interrupted = true;
-                break 'rounds;
-            }
-            let first = *first.get_or_insert(status);
-            // A program's exit code may be its answer, as long as it is always the same.
-            if status.code().is_none() || status != first {
-                let locks = if ours { "with our locks" } else { "as it is" };
-                let unlike =
-                    if status == first { "" } else { &format!(", the first with {first}") };
-                complain(&format!(
-                    "{} ended with {status}, run {locks}{unlike}",
-                    program.display()
-                ));
-                code = exit_code(if status.success() { first } else { status });
-                break 'rounds;
-            }
-            survive = survive || tell_of_survivors(folder.path());
-            let profile = Profile::read(folder.path(), pid)?;
-            let verdict = threads.verdict(profile.totals());
-            finished[usize::from(ours)] = Some((secs, verdict, profile.by_name()));
-            code = exit_code(status);
-        }
-        for (way, (secs, verdict, locks)) in ways.iter_mut().zip(finished.into_iter().flatten()) {
-            way.secs.push(secs);
-            way.locks.push(locks);
-            way.verdicts.push(verdict);
-        }
+        let ours_first = round % 2 == 1;
+        let Some(one) = runs.once(ours_first)? else { break };
+        let Some(other) = runs.once(!ours_first)? else { break };
+        let (one, other) = if ours_first { (other, one) } else { (one, other) };
+        theirs.push(one);
+        ours.push(other);
     }
-    let [theirs, ours] = &ways;
-    if !ours.secs.is_empty() {
-        Page::Stderr.show(&text(theirs, ours, Page::Stderr.width()))?;
-        if let Some(first) = first.filter(|first| !first.success()) {
+    if !ours.is_empty() {
+        Page::Stderr.show(&text(&theirs, &ours, Page::Stderr.width()))?;
+        if let Some(first) = runs.first.filter(|first| !first.success()) {
             complain(&format!("{} ended with {first} in all of these runs", program.display()));
         }
     }
     if let Some(target) = json {
-        target.write(&document(flags, &ways, interrupted))?;
+        target.write(&document(flags, [&theirs, &ours], runs.interrupted))?;
     }
-    Ok(code)
+    Ok(runs.code)
+}
+
+/// What there is to know of the runs that were made.
+struct Runs<'a, C> {
+    program: &'a Path,
+    command: C,
+    /// How the first ended.
+    first: Option<ExitStatus>,
+    code: ExitCode,
+    interrupted: bool,
+    /// Whether processes are known to go on.
+    survive: bool,
+}
+
+impl<C: Fn(&Path, bool) -> Command> Runs<'_, C> {
+    /// Runs the program once; none if that was the last run.
+    fn once(&mut self, ours: bool) -> Result<Option<One>, Error> {
+        let program = self.program;
+        let folder = folder()?;
+        let mut command = (self.command)(folder.path(), !ours);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let began = Instant::now();
+        let child = command.spawn().map_err(|error| program::cannot_start(program, &error))?;
+        let pid = child.id();
+        let watch = Watch::of(pid);
+        let status = wait(child)?;
+        let threads = watch.end();
+        let secs = began.elapsed().as_secs_f64();
+        if let Some(signal) = caught() {
+            complain("interrupted; the rounds that were finished are shown");
+            (self.code, self.interrupted) = (ExitCode::from(128 + signal), true);
+            return Ok(None);
+        }
+        let first = *self.first.get_or_insert(status);
+        // A program's exit code may be its answer, as long as it is always the same.
+        if status.code().is_none() || status != first {
+            let locks = if ours { "with our locks" } else { "as it is" };
+            let unlike = if status == first { "" } else { &format!(", the first with {first}") };
+            complain(&format!("{} ended with {status}, run {locks}{unlike}", program.display()));
+            self.code = exit_code(if status.success() { first } else { status });
+            return Ok(None);
+        }
+        self.survive = self.survive || tell_of_survivors(folder.path());
+        let profile = Profile::read(folder.path(), pid)?;
+        self.code = exit_code(status);
+        let threads = threads.with(profile.totals());
+        Ok(Some(One { secs, threads, locks: profile.by_name() }))
+    }
 }
 
 /// The name of the schema of [`Document`].
@@ -148,15 +158,16 @@ struct OfLock<'a> {
     waited: Waited,
 }
 
-fn document<'a>(flags: &RunFlags, ways: &'a [Way; 2], interrupted: bool) -> Document<'a> {
-    let change = change(&ways[0], &ways[1]);
+fn document<'a>(flags: &RunFlags, ways: [&'a Way; 2], interrupted: bool) -> Document<'a> {
+    let change = change(ways[0], ways[1]);
     let times = |log: f64| log.exp();
-    let runs = ways.iter().zip([true, false]).flat_map(|(way, observed)| {
-        let runs = way.secs.iter().zip(&way.locks).zip(&way.verdicts);
-        runs.map(move |((&secs, locks), verdict)| {
-            let of_lock = |(name, waited): (&'a String, &Waited)| OfLock { name, waited: *waited };
-            let locks = locks.iter().map(of_lock).collect();
-            Run { observed, secs, threads: verdict.document(), locks }
+    let of_lock = |(name, waited): (&'a String, &Waited)| OfLock { name, waited: *waited };
+    let runs = ways.into_iter().zip([true, false]).flat_map(|(way, observed)| {
+        way.iter().map(move |&One { secs, ref locks, ref threads }| Run {
+            observed,
+            secs,
+            threads: threads.document(),
+            locks: locks.iter().map(of_lock).collect(),
         })
     });
     Document {
@@ -177,8 +188,9 @@ fn document<'a>(flags: &RunFlags, ways: &'a [Way; 2], interrupted: bool) -> Docu
 
 fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
     let threads = |name, way: &Way| {
-        let line = way.verdicts.iter().cloned().sum::<Verdict>().line();
-        line.map_or_else(String::new, |line| format!("{name}: {line}\n"))
+        let mut all = Threads::default();
+        way.iter().for_each(|run| all += run.threads.clone());
+        all.line().map_or_else(String::new, |line| format!("{name}: {line}\n"))
     };
     format!(
         "\n{}{}{}{}",
@@ -193,8 +205,8 @@ fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
 fn duration(theirs: &Way, ours: &Way) -> String {
     let of = |way: &Way| {
         let bound =
-            |pick: fn(f64, f64) -> f64| way.secs.iter().copied().reduce(pick).unwrap_or(0.0);
-        let middle = median(way.secs.iter().copied()).unwrap_or(0.0);
+            |pick: fn(f64, f64) -> f64| way.iter().map(|run| run.secs).reduce(pick).unwrap_or(0.0);
+        let middle = median(way.iter().map(|run| run.secs)).unwrap_or(0.0);
         let [middle, least, most] = [middle, bound(f64::min), bound(f64::max)].map(seconds);
         format!("{middle} ({least}-{most})")
     };
@@ -204,7 +216,7 @@ fn duration(theirs: &Way, ours: &Way) -> String {
 
 /// The logarithm of how many times as long it took with our locks.
 fn change(theirs: &Way, ours: &Way) -> Estimate {
-    let logs = |way: &Way| way.secs.iter().map(|secs| secs.ln()).collect::<Vec<_>>();
+    let logs = |way: &Way| way.iter().map(|run| run.secs.ln()).collect::<Vec<_>>();
     let mut random = Random::new(1, 0);
     let mut change = Sum::mean(&logs(ours), &mut random);
     change.add(-1.0, &Sum::mean(&logs(theirs), &mut random));
@@ -231,7 +243,7 @@ fn seconds(secs: f64) -> String {
 /// The table of the locks at which most time was lost, in either way.
 fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
     let mut lost = BTreeMap::<&str, u64>::new();
-    for (name, waited) in theirs.locks.iter().chain(&ours.locks).flatten() {
+    for (name, waited) in theirs.iter().chain(ours).flat_map(|run| &run.locks) {
         let lost = lost.entry(name).or_default();
         *lost = sum([*lost, waited.lost_ns]);
     }
@@ -248,7 +260,7 @@ fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
 
 /// The waits for a lock, over all runs of one way.
 fn over_runs(way: &Way, name: &str) -> Waited {
-    let runs = || way.locks.iter().map(|locks| locks.get(name).copied().unwrap_or_default());
+    let runs = || way.iter().map(|run| run.locks.get(name).copied().unwrap_or_default());
     let middle = |pick: fn(&Waited) -> u64| {
         median(runs().map(|waited| pick(&waited) as f64)).unwrap_or(0.0) as u64
     };

@@ -191,20 +191,20 @@ impl Targets {
         let (charge, width) = (flags.charge, Page::Stderr.width());
         if let Some(stats) = self.stats {
             let report = report::read(folder)?;
-            let verdict = threads.verdict(report.totals());
-            Page::Stderr.show(&(verdict.text() + &report.text(explained, width)))?;
+            let threads = threads.with(report.totals());
+            Page::Stderr.show(&(threads.text() + &report.text(explained, width)))?;
             return stats.write_bytes(report.text.as_bytes());
         }
         let profile = Profile::read(folder, pid)?;
-        let verdict = threads.verdict(profile.totals());
-        Page::Stderr.show(&(verdict.text() + &profile.text(explained, width)))?;
+        let threads = threads.with(profile.totals());
+        Page::Stderr.show(&(threads.text() + &profile.text(explained, width)))?;
         let command = || command_line(&flags.program);
         let to = |target: Option<Target>, write: &dyn Fn(&Target) -> Result<(), Error>| {
             target.map_or(Ok(()), |target| write(&target))
         };
         // All of them, also where one cannot be written.
         let written = [
-            to(self.json, &|to| to.write(&profile.json(command(), &verdict))),
+            to(self.json, &|to| to.write(&profile.json(command(), &threads))),
             to(self.pprof, &|to| to.write_bytes(&profile.pprof(charge)?)),
             to(self.folded, &|to| to.write_bytes(profile.folded(charge).as_bytes())),
             to(self.trace, &|to| to.write_bytes(&profile.trace())),

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::iter::Sum;
 use std::mem;
 use std::ops::AddAssign;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -67,7 +66,7 @@ struct Seen {
     lately: Threads,
 }
 
-/// The time of all threads together, as far as they were looked at.
+/// What threads did with their time: that of all together, as far as they were looked at.
 #[derive(Clone, Default)]
 pub struct Threads {
     ran: Duration,
@@ -77,6 +76,7 @@ pub struct Threads {
     elsewhere: BTreeMap<u64, Duration>,
     /// Asleep, but the kernel does not say where.
     hidden: Duration,
+    known: Totals,
 }
 
 impl Watch {
@@ -122,6 +122,7 @@ impl AddAssign for Threads {
         self.running += other.running;
         self.in_futexes += other.in_futexes;
         self.hidden += other.hidden;
+        self.known += other.known;
         for (call, time) in other.elsewhere {
             *self.elsewhere.entry(call).or_default() += time;
         }
@@ -172,52 +173,32 @@ impl Threads {
     }
 
     /// The same with what a record or our locks know.
-    pub fn verdict(self, known: Totals) -> Verdict {
-        Verdict { threads: self, known }
+    pub fn with(self, known: Totals) -> Self {
+        Self { known, ..self }
     }
-}
 
-/// What threads did with their time.
-#[derive(Clone, Default)]
-pub struct Verdict {
-    threads: Threads,
-    known: Totals,
-}
-
-impl Sum for Verdict {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.reduce(|mut sum, other| {
-            sum.threads += other.threads;
-            sum.known += other.known;
-            sum
-        })
-        .unwrap_or_default()
-    }
-}
-
-impl Verdict {
     fn all(&self) -> Duration {
-        let Threads { running, in_futexes, elsewhere, hidden, .. } = &self.threads;
-        *running + *in_futexes + elsewhere.values().sum::<Duration>() + *hidden
+        let elsewhere = self.elsewhere.values().sum::<Duration>();
+        self.running + self.in_futexes + elsewhere + self.hidden
     }
 
     /// In futexes of which nothing is known.
     fn unknown(&self) -> Duration {
         let known = self.known.lost_ns.saturating_add(self.known.slept_ns.unwrap_or(0));
-        self.threads.in_futexes.saturating_sub(Duration::from_nanos(known))
+        self.in_futexes.saturating_sub(Duration::from_nanos(known))
     }
 
     /// The system calls in which most time was slept, and the time.
     fn calls(&self) -> Vec<(String, Duration)> {
         let mut calls: Vec<_> =
-            self.threads.elsewhere.iter().map(|(&call, &time)| (name(call), time)).collect();
+            self.elsewhere.iter().map(|(&call, &time)| (name(call), time)).collect();
         calls.sort_by_key(|&(_, time)| Reverse(time));
         calls
     }
 
     /// A line, for people; none if nothing was seen.
     pub fn line(&self) -> Option<String> {
-        let (threads, all) = (&self.threads, self.all());
+        let all = self.all();
         if all.is_zero() {
             return None;
         }
@@ -225,9 +206,9 @@ impl Verdict {
         let share = |part: Duration| percent(part.min(all).as_secs_f64() / all.as_secs_f64());
         let mut line = format!(
             "{}, {:.1} threads on average: running or ready {} of their time, lost at locks {}",
-            time(threads.ran.as_nanos() as u64),
-            all.as_secs_f64() / threads.ran.as_secs_f64(),
-            share(threads.running),
+            time(self.ran.as_nanos() as u64),
+            all.as_secs_f64() / self.ran.as_secs_f64(),
+            share(self.running),
             share(Duration::from_nanos(self.known.lost_ns)),
         );
         // Writing to a string does not fail.
@@ -247,8 +228,8 @@ impl Verdict {
         if !most.is_empty() {
             let _ = write!(line, " ({most})");
         }
-        if !threads.hidden.is_zero() {
-            let _ = write!(line, ", asleep in unknown places {}", share(threads.hidden));
+        if !self.hidden.is_zero() {
+            let _ = write!(line, ", asleep in unknown places {}", share(self.hidden));
         }
         Some(line)
     }
@@ -275,14 +256,14 @@ impl Verdict {
         let ns = |time: Duration| time.as_nanos() as u64;
         let calls = self.calls().into_iter();
         (!self.all().is_zero()).then(|| OfThreads {
-            watched_ns: ns(self.threads.ran),
+            watched_ns: ns(self.ran),
             threads_ns: ns(self.all()),
-            running_ns: ns(self.threads.running),
+            running_ns: ns(self.running),
             lost_ns: self.known.lost_ns,
             slept_ns: self.known.slept_ns.unwrap_or(0),
             unknown_futexes_ns: ns(self.unknown()),
             elsewhere: calls.map(|(call, time)| InCall { call, slept_ns: ns(time) }).collect(),
-            hidden_ns: ns(self.threads.hidden),
+            hidden_ns: ns(self.hidden),
         })
     }
 }
@@ -318,7 +299,7 @@ mod tests {
             }
         }
         let known = Totals { lost_ns: 100_000_000, slept_ns: Some(650_000_000) };
-        let verdict = threads.verdict(known);
+        let verdict = threads.with(known);
         let text = verdict.text();
         for said in [
             "5.00 s, 1.0 threads on average: running or ready 20.0 %",
@@ -338,7 +319,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_what_was_not_seen() {
-        let verdict = Threads::default().verdict(Totals { lost_ns: 7, slept_ns: None });
+        let verdict = Threads::default().with(Totals { lost_ns: 7, slept_ns: None });
         assert!(verdict.text().is_empty() && verdict.document().is_none());
     }
 }

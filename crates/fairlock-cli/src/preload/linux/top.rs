@@ -65,10 +65,10 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let _ = child.wait();
         let Some(code) = outcome? else { return Ok(ExitCode::SUCCESS) };
         let profile = Profile::read(folder.path(), child.id())?;
-        let verdict = threads.end().verdict(profile.totals());
+        let threads = threads.end().with(profile.totals());
         let survivors = survivors::text(folder.path());
         let text = profile.text(survivors.is_some(), Page::Stdout.width());
-        show(&(verdict.text() + &text))?;
+        show(&(threads.text() + &text))?;
         survivors.iter().for_each(|text| complain(text));
         Ok(code)
     }
@@ -94,7 +94,7 @@ fn watch(
         }
         let now = (profile?, Instant::now());
         let known = now.0.totals().since(earlier.0.totals());
-        let threads = threads.since_last().verdict(known).line();
+        let threads = threads.since_last().with(known).line();
         let time = now.1 - earlier.1;
         show(&now.0.rates(&earlier.0, time, threads, Page::Stdout.room()))?;
         earlier = now;

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::columns::Table;
 use super::pictures::Picture;
-use super::svg::{Axis, COLORS, Scale, Svg, WIDTH, escaped, ruler};
+use super::svg::{Axis, Scale, Svg, WIDTH, as_time, ruler};
 use crate::error::Error;
-use crate::units::{count, time};
+use crate::units::count;
 use crate::written::Written;
 
 /// A report on a program, or on all the processes of one run.
@@ -61,14 +61,11 @@ fn bars(name: &str, title: &str, rows: &[(String, u64, String)]) -> Option<Pictu
     }
     let mut svg = Svg::new(WIDTH, ROW * rows.len() as f64 + 60.0);
     let times = rows.iter().map(|(_, ns, _)| *ns as f64);
-    let x = Scale { axis: Axis::from_zero(times), title, show: &|ns| time(ns as u64) };
+    let x = Scale { axis: Axis::from_zero(times), title, show: &as_time };
     let xs = ruler(&mut svg, &x, NAMES);
     for (line, (lock, ns, says)) in rows.iter().enumerate() {
         let (y, to) = (ROW * line as f64 + 8.0, xs.at(*ns as f64));
-        let (title, fill) = (escaped(says), COLORS[0]);
-        svg.raw(format_args!(
-            "<path class=\"k0\" fill=\"{fill}\" d=\"M{NAMES:.0} {y:.0}H{to:.0}v16H{NAMES:.0}z\"><title>{title}</title></path>"
-        ));
+        svg.area(0, &format!("M{NAMES:.0} {y:.0}H{to:.0}v16H{NAMES:.0}z"), says);
         svg.text(NAMES - 8.0, y + 12.0, "end", &shortened(lock));
     }
     Some(Picture { name: name.to_owned(), note: String::new(), svg })

@@ -21,7 +21,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
-use super::threads::{Totals, Verdict};
+use super::threads::{Threads, Totals};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::output::complain;
@@ -159,8 +159,8 @@ impl Profile {
     }
 
     /// What `--json` keeps of the profile that `command` recorded.
-    pub fn json(&self, command: String, verdict: &Verdict) -> Document<Machine> {
-        json::document(self, command, verdict.document())
+    pub fn json(&self, command: String, threads: &Threads) -> Document<Machine> {
+        json::document(self, command, threads.document())
     }
 
     pub fn totals(&self) -> Totals {
