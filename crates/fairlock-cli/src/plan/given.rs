@@ -137,33 +137,3 @@ pub fn once<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
     }
     kept
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::bench;
-
-    #[test]
-    fn nonsense_is_refused_with_a_hint() {
-        let with = |change: fn(&mut Flags)| {
-            let mut flags = Flags { locks: vec!["std".into()], ..Flags::default() };
-            change(&mut flags);
-            bench(&["handoff".to_owned()], &flags).err().expect("refused").to_string()
-        };
-        assert!(with(|f| f.threads = vec![0]).contains("1 to "));
-        assert!(with(|f| f.threads = vec![10_001]).contains("10000"));
-        assert!(with(|f| f.secs = Some(-1.0)).contains("--secs"));
-        assert!(with(|f| f.secs = Some(f64::NAN)).contains("--secs"));
-        assert!(with(|f| f.runs = Some(0)).contains("--runs"));
-        assert!(with(|f| f.overcommit = vec![0.0]).contains("--overcommit"));
-        assert!(with(|f| f.reads = vec![101]).contains("--reads"));
-        assert!(with(|f| f.held = vec![2_000_000]).contains("--held"));
-        assert!(with(|f| f.program.outside = vec![2_000_000]).contains("--outside"));
-        assert!(with(|f| f.program.among = vec![0]).contains("1 to "));
-        assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
-        assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
-        assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
-        let error = bench(&["hand-off".to_owned()], &Flags::default()).err().unwrap();
-        assert!(error.to_string().contains("'handoff'"), "{error}");
-    }
-}

@@ -5,54 +5,6 @@ use std::process::{Command, Stdio};
 
 use super::{run, stderr, stdout};
 
-#[test]
-fn bad_usage_is_one_line_and_exit_2() {
-    for (args, hint) in [
-        (&["bench"][..], "name a workload"),
-        (&["bench", "hand-off"], "'handoff'"),
-        (&["bench", "handoff", "--locks", "parkinglot"], "'parking_lot'"),
-        (&["bench", "handoff", "--locks", "defualt"], "'fairlock:default'"),
-        (&["bench", "batch", "--locks", "adptive"], "'fairlock:adaptive'"),
-        (&["bench", "handoff", "--locks", "ref:mcs"], "is a mutex"),
-        (&["bench", "batch", "--overcommit", "0"], "--overcommit"),
-        (&["bench", "range", "--shape", "randm"], "'random'"),
-        (&["bench", "range", "--reads", "200"], "--reads"),
-        (&["bench", "think", "--form", "rwlok"], "'rwlock'"),
-        (&["bench", "think", "--outside", "4000000"], "--section"),
-        (&["bench", "think", "--form", "rwlock,mutex", "--reads", "90"], "--reads 0"),
-        (&["sim", "think", "--form", "mutex", "--reads", "90,99"], "--reads 0"),
-        (&["bench", "spread", "--among", "0"], "use 1 to 1000000"),
-        (&["bench", "idle", "--holder", "awya"], "'away'"),
-        (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
-        (&["bench", "batch", "--overcommit", "twice"], "--overcommit"),
-        (&["bench", "handoff", "--threads", "0"], "use 1 to 10000"),
-        (&["bench", "handoff", "--threads", "10001"], "10000"),
-        (&["bench", "handoff", "--threads", "many"], "--threads"),
-        (&["bench", "handoff", "--threads", "-1"], "--help"),
-        (&["bench", "handoff", "--background", "65"], "64 at most"),
-        (&["bench", "handoff", "--background", "some"], "--background"),
-        (&["bench", "reader-spin", "--threads", "1"], "2 or more"),
-        (&["bench", "handoff", "--secs", "0"], "--secs"),
-        (&["bench", "handoff", "--secs", "inf"], "--secs"),
-        (&["bench", "handoff", "--runs", "0"], "--runs"),
-        (&["bench", "handoff", "--case", "mixed"], "--case"),
-        (&["bench", "handoff", "--case", "sleeep"], "'sleep'"),
-        (&["bench", "handoff", "--quik"], "--quick"),
-        (&["torture", "--schedules", "0"], "--schedules"),
-        (&["torture", "--seed", "1", "--schedules", "18446744073709551615"], "2^64"),
-        (&["torture", "--locks", "rwsem"], "rwsem:default"),
-        (&["bnech"], "'bench'"),
-        (&["--bogus"], "--help"),
-    ] {
-        let output = run(args);
-        let error = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
-        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
-        assert!(error.contains(hint), "{args:?}: {error}");
-        assert!(output.stdout.is_empty(), "{args:?}");
-    }
-}
-
 #[cfg(not(feature = "native-peers"))]
 #[test]
 fn a_lock_of_an_absent_feature_names_the_feature() {
