@@ -1,15 +1,6 @@
 //! The first eight bytes of a lock: the thin lock, or where the inflated one is.
 //!
-//! | bits | thin | inflated |
-//! |---|---|---|
-//! | 0 | 0 | 1: `INFLATED` |
-//! | 1 | `WRITER`: a writer is inside | |
-//! | 1-31 | | the number of the slot |
-//! | 8-62 | how many readers are inside | |
-//! | 63 | `FULL`: no more can be counted | |
-//! | 45-63 | | the nonce |
-//!
-//! Zero is a free lock, as in a static initialiser. Every change is one
+//! [`Word`] says what the bits mean. Every change is one
 //! compare-exchange:
 //!
 //! ```text
@@ -40,17 +31,8 @@ use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
 
-use crate::slot::{NONCE_BITS, Owner, Slot, Slots};
-
-const INFLATED: u64 = 1 << 0;
-const WRITER: u64 = 1 << 1;
-const READER_SHIFT: u32 = 8;
-const READER: u64 = 1 << READER_SHIFT;
-const FULL: u64 = 1 << 63;
-
-const SLOT_SHIFT: u32 = 1;
-const SLOT_MASK: u64 = (1 << 31) - 1;
-const NONCE_SHIFT: u32 = u64::BITS - NONCE_BITS;
+use crate::slot::{Slot, Slots};
+use crate::word::{Owner, Word};
 
 /// How often a thread tries before it concludes that others crowd the word: then an inflated lock's
 /// `fetch_add` is better. In attempts; compared with those of this call.
@@ -80,13 +62,6 @@ pub(crate) enum Exit<P: Platform> {
     Inflated(&'static Slot<P>),
 }
 
-/// Who is inside a thin lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holders {
-    Readers(u64),
-    Writer,
-}
-
 #[repr(transparent)]
 pub(crate) struct Head<P: Platform, S: Slots<P>> {
     word: P::AtomicU64,
@@ -98,18 +73,16 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// mostly free: a load to see that would only take time.
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
-        match self.exchange(0, READER) {
+        match self.exchange(Word::FREE, Word::READ) {
             Ok(()) => true,
-            Err(word) => {
-                word & (INFLATED | WRITER | FULL) == 0 && self.exchange(word, word + READER).is_ok()
-            }
+            Err(word) => word.lets_readers_in() && self.exchange(word, word.with_reader()).is_ok(),
         }
     }
 
     /// As [`read_at_once`](Self::read_at_once), as a writer.
     #[inline(always)]
     pub(crate) fn write_at_once(&self) -> bool {
-        self.exchange(0, WRITER).is_ok()
+        self.exchange(Word::FREE, Word::WRITTEN).is_ok()
     }
 
     /// As [`write_at_once`](Self::write_at_once), where the process has one thread, whose signal
@@ -119,9 +92,9 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     pub(crate) fn write_alone(&self) -> bool {
         // Relaxed, here and below: there is no other thread to order it for. A thread that is made
         // later sees it.
-        let free = self.word.load(Ordering::Relaxed) == 0;
+        let free = self.word.load(Ordering::Relaxed) == Word::FREE.0;
         if free {
-            self.word.store(WRITER, Ordering::Relaxed);
+            self.word.store(Word::WRITTEN.0, Ordering::Relaxed);
         }
         free
     }
@@ -129,9 +102,9 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     #[inline(always)]
     #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
     pub(crate) fn leave_write_alone(&self) -> bool {
-        let writes = self.word.load(Ordering::Relaxed) == WRITER;
+        let writes = self.word.load(Ordering::Relaxed) == Word::WRITTEN.0;
         if writes {
-            self.word.store(0, Ordering::Relaxed);
+            self.word.store(Word::FREE.0, Ordering::Relaxed);
         }
         writes
     }
@@ -140,36 +113,36 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// other reader.
     #[inline(always)]
     pub(crate) fn leave_read_at_once(&self) -> bool {
-        match self.give_up(READER, 0) {
+        match self.give_up(Word::READ, Word::FREE) {
             Ok(()) => true,
-            Err(word) => {
-                let read = word & (INFLATED | WRITER) == 0 && word >= READER;
-                read && self.give_up(word, word - READER).is_ok()
-            }
+            Err(word) => word.is_read() && self.give_up(word, word.without_reader()).is_ok(),
         }
     }
 
     /// As [`leave_read_at_once`](Self::leave_read_at_once), as a writer.
     #[inline(always)]
     pub(crate) fn leave_write_at_once(&self) -> bool {
-        self.give_up(WRITER, 0).is_ok()
+        self.give_up(Word::WRITTEN, Word::FREE).is_ok()
     }
 
     /// Enters as a reader, or says what is in the way. `address` is the lock's.
     pub(crate) fn read(&self, address: usize) -> Entry<P> {
         self.enter(address, |word| match word {
-            word if word & WRITER != 0 => Err(Entry::Conflict),
-            word if word & FULL != 0 => Err(Entry::Full),
-            word => Ok(word + READER),
+            word if word.is_written() => Err(Entry::Conflict),
+            word if word.is_full() => Err(Entry::Full),
+            word => Ok(word.with_reader()),
         })
     }
 
     /// As [`read`](Self::read), as a writer.
     pub(crate) fn write(&self, address: usize) -> Entry<P> {
-        self.enter(address, |word| if word == 0 { Ok(WRITER) } else { Err(Entry::Conflict) })
+        self.enter(address, |word| match word {
+            Word::FREE => Ok(Word::WRITTEN),
+            _ => Err(Entry::Conflict),
+        })
     }
 
-    fn enter(&self, address: usize, step: impl Fn(u64) -> Result<u64, Entry<P>>) -> Entry<P> {
+    fn enter(&self, address: usize, step: impl Fn(Word) -> Result<Word, Entry<P>>) -> Entry<P> {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
             let thin = match Self::follow(word, address) {
@@ -196,12 +169,12 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
                 return Exit::Inflated(slot);
             }
             let (next, exit) = match thin(word) {
-                0 => return Exit::Free,
-                word if word & WRITER != 0 => {
+                Word::FREE => return Exit::Free,
+                word if word.is_written() => {
                     leave_writer();
-                    (0, Exit::Writer)
+                    (Word::FREE, Exit::Writer)
                 }
-                word => (word - READER, Exit::Reader),
+                word => (word.without_reader(), Exit::Reader),
             };
             match self.give_up(word, next) {
                 Ok(()) => return exit,
@@ -213,7 +186,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// Whether somebody is inside the thin lock.
     #[cfg_attr(test, allow(dead_code, reason = "asked before a mutex is destroyed"))]
     pub(crate) fn is_held(&self) -> bool {
-        thin(self.load()) != 0
+        thin(self.load()) != Word::FREE
     }
 
     /// The slot, if the lock is inflated.
@@ -233,7 +206,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
             if let Some(other) = Self::follow(word, address) {
                 return Err(other);
             }
-            slot.adopt(holders(word));
+            slot.adopt(thin(word).holders());
             match self.install(word, slot) {
                 Ok(()) => return Ok(()),
                 Err(now) => {
@@ -245,43 +218,49 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         }
     }
 
-    fn install(&self, word: u64, slot: &'static Slot<P>) -> Result<(), u64> {
-        let number = u64::from(slot.number) << SLOT_SHIFT;
-        let inflated = INFLATED | number | (slot.nonce() << NONCE_SHIFT);
-        self.word.compare_exchange(word, inflated, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    fn install(&self, word: Word, slot: &'static Slot<P>) -> Result<(), Word> {
+        let inflated = Word::inflated(slot.number, slot.nonce());
+        self.replace(word, inflated, Ordering::AcqRel)
     }
 
     /// Makes the lock free, and thin.
     pub(crate) fn clear(&self) {
         // Release: what was done to the old lock comes before what is done to the next.
-        self.word.store(0, Ordering::Release);
+        self.word.store(Word::FREE.0, Ordering::Release);
     }
 
     /// Acquire: a thread that finds a number may follow it.
-    fn load(&self) -> u64 {
-        self.word.load(Ordering::Acquire)
+    fn load(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
     }
 
-    /// Acquire: success is ownership; if it fails, the word found may be a number.
+    /// Acquire: success is ownership.
     #[inline(always)]
-    fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
-        self.word.compare_exchange(word, next, Ordering::Acquire, Ordering::Acquire).map(|_| ())
+    fn exchange(&self, word: Word, next: Word) -> Result<(), Word> {
+        self.replace(word, next, Ordering::Acquire)
     }
 
     #[inline(always)]
-    fn give_up(&self, word: u64, next: u64) -> Result<(), u64> {
-        self.word.compare_exchange(word, next, Ordering::Release, Ordering::Acquire).map(|_| ())
+    fn give_up(&self, word: Word, next: Word) -> Result<(), Word> {
+        self.replace(word, next, Ordering::Release)
+    }
+
+    /// Acquire, if it fails: the word found may be a number.
+    #[inline(always)]
+    fn replace(&self, word: Word, next: Word, success: Ordering) -> Result<(), Word> {
+        let replaced = self.word.compare_exchange(word.0, next.0, success, Ordering::Acquire);
+        replaced.map(|_| ()).map_err(Word)
     }
 
     /// The slot that the word names, unless it is stray.
     #[inline(always)]
-    fn follow(word: u64, address: usize) -> Option<&'static Slot<P>> {
-        if word & INFLATED == 0 {
+    fn follow(word: Word, address: usize) -> Option<&'static Slot<P>> {
+        if !word.is_inflated() {
             return None;
         }
-        let slot = S::get((word >> SLOT_SHIFT & SLOT_MASK) as u32)?;
+        let slot = S::get(word.slot())?;
         loop {
-            match slot.owner(address, word >> NONCE_SHIFT) {
+            match slot.owner(address, word.nonce()) {
                 Owner::This => return Some(slot),
                 Owner::Other => return None,
                 Owner::Doubtful => S::settle(slot),
@@ -290,14 +269,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 }
 
-/// The word, or zero if it names a slot that turned out to be stray: then the lock is free.
-fn thin(word: u64) -> u64 {
-    if word & INFLATED == 0 { word } else { 0 }
-}
-
-fn holders(word: u64) -> Holders {
-    match thin(word) {
-        word if word & WRITER != 0 => Holders::Writer,
-        word => Holders::Readers(word >> READER_SHIFT),
-    }
+/// The word, or a free one if it names a slot that turned out to be stray: then the lock is free.
+fn thin(word: Word) -> Word {
+    if word.is_inflated() { Word::FREE } else { word }
 }

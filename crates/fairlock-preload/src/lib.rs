@@ -21,7 +21,7 @@
 //!
 //! The pool's memory is never given back, so it does no harm if the program frees its lock while
 //! the thread that released it last is still on its way out. An inflated lock belongs to an address
-//! (`process::registry`): if the program never destroys its locks, as C++'s `std::shared_mutex`
+//! (`registry`): if the program never destroys its locks, as C++'s `std::shared_mutex`
 //! does not, the next lock at the same address gets the same slot. A slot whose lock is idle is
 //! taken away from it when others need one: the word that names it is stray then, as that of a
 //! copy, and so a free lock. So memory is bounded by how many locks are in use, and by those that
@@ -114,10 +114,18 @@ mod process;
 #[cfg(not(fairlock_loom))]
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod profile;
+#[cfg(not(fairlock_loom))]
+mod registry;
+#[cfg(not(fairlock_loom))]
+#[cfg_attr(test, allow(dead_code, reason = "a test's process is not observed"))]
+mod report;
 mod slot;
+#[cfg(not(fairlock_loom))]
+#[cfg_attr(test, allow(dead_code, reason = "tests start what they need"))]
+mod start;
 mod stats;
-mod still;
 #[cfg(not(fairlock_loom))]
 mod thread;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod waiters;
+mod word;

@@ -7,31 +7,8 @@ use fairlock::Policy;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
-use crate::head::Holders;
 use crate::stats::Stats;
-use crate::still::Still;
-
-/// The identity of a slot's lock: its address, less the bits that are zero, above its nonce.
-/// Addresses have 47 bits unless the program asks for others.
-const ADDRESS_SHIFT: u32 = 3;
-pub(crate) const NONCE_BITS: u32 = 19;
-const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
-
-/// The lowest bit of an identity: a thread is about to take the slot away from its lock, if that is
-/// idle.
-const DOUBTFUL: u64 = 1;
-
-fn identity(address: usize, nonce: u64) -> u64 {
-    (address as u64 >> ADDRESS_SHIFT << (NONCE_BITS + 1)) | (nonce & NONCE_MASK) << 1
-}
-
-/// To which lock a slot belongs.
-pub(crate) enum Owner {
-    This,
-    /// To this lock, or soon to none.
-    Doubtful,
-    Other,
-}
+use crate::word::{Holders, Home, Identity, Owner, Still};
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
@@ -51,12 +28,12 @@ pub(crate) struct Slot<P: Platform> {
     pub(crate) still: Still,
     /// Its number in the pool.
     pub(crate) number: u32,
-    /// The identity of the lock whose slot this is; zero if it is none's.
+    /// The [`Identity`] of the lock whose slot this is.
     identity: AtomicU64,
     /// How many locks have had this slot.
     owners: AtomicU32,
     used: AtomicBool,
-    /// The last process in which `sem` was freed of the waiters of another process: see
+    /// A [`Home`]: the last process in which `sem` was freed of the waiters of another process, by
     /// [`enter_process`](Self::enter_process).
     process: AtomicU32,
     /// The next slot in its list, of the registry, which guards it, or of the pool.
@@ -73,10 +50,10 @@ impl<P: Platform> Slot<P> {
             stats: Stats::new(),
             still: Still::new(),
             number,
-            identity: AtomicU64::new(0),
+            identity: AtomicU64::new(Identity::NONE.0),
             owners: AtomicU32::new(0),
             used: AtomicBool::new(true),
-            process: AtomicU32::new(process),
+            process: AtomicU32::new(Home::of(process).0),
             next: AtomicU32::new(0),
         }
     }
@@ -94,14 +71,14 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn assign(&self, address: usize) {
         let owner = self.owners.load(Ordering::Relaxed).wrapping_add(1);
         self.owners.store(owner, Ordering::Relaxed);
-        let identity = identity(address, owner.into());
+        let identity = Identity::new(address, owner.into());
         // Release: a thread that finds the slot to be its lock's finds it as it was prepared.
-        self.identity.store(identity, Ordering::Release);
+        self.identity.store(identity.0, Ordering::Release);
     }
 
     /// From now on this is no lock's slot.
     pub(crate) fn retire(&self) {
-        self.identity.store(0, Ordering::Release);
+        self.identity.store(Identity::NONE.0, Ordering::Release);
     }
 
     /// Whether there is a slot, and it is some lock's.
@@ -110,39 +87,35 @@ impl<P: Platform> Slot<P> {
     /// `slot` points to a slot, or to zeros where one is about to be.
     pub(crate) unsafe fn is_assigned(slot: *const Self) -> bool {
         // SAFETY: the caller's promise; zeros are such a word, too. Acquire: see `assign`.
-        unsafe { (*slot).identity.load(Ordering::Acquire) != 0 }
+        unsafe { (*slot).identity.load(Ordering::Acquire) != Identity::NONE.0 }
     }
 
     /// The address of its lock; zero if there is none.
     pub(crate) fn address(&self) -> usize {
-        (self.identity.load(Ordering::Relaxed) >> (NONCE_BITS + 1) << ADDRESS_SHIFT) as usize
+        Identity(self.identity.load(Ordering::Relaxed)).address()
     }
 
     /// What tells the slot's lock from those that had it before, whose words may still name it.
     pub(crate) fn nonce(&self) -> u64 {
-        (self.identity.load(Ordering::Relaxed) >> 1) & NONCE_MASK
+        Identity(self.identity.load(Ordering::Relaxed)).nonce()
     }
 
     /// Whether it is the slot of the lock at `address` that has this nonce.
     #[inline(always)]
     pub(crate) fn owner(&self, address: usize, nonce: u64) -> Owner {
         // Acquire: see `assign`.
-        match self.identity.load(Ordering::Acquire) ^ identity(address, nonce) {
-            0 => Owner::This,
-            DOUBTFUL => Owner::Doubtful,
-            _ => Owner::Other,
-        }
+        Identity(self.identity.load(Ordering::Acquire)).is(Identity::new(address, nonce))
     }
 
     /// From now on nobody new uses the slot, until [`confirm`](Self::confirm) or
     /// [`retire`](Self::retire). An exchange, so a full barrier on this target: a thread that has
     /// not seen the doubt is seen to be about to use the slot.
     pub(crate) fn doubt(&self) {
-        self.identity.fetch_or(DOUBTFUL, Ordering::SeqCst);
+        self.identity.fetch_or(Identity::DOUBT, Ordering::SeqCst);
     }
 
     pub(crate) fn confirm(&self) {
-        self.identity.fetch_and(!DOUBTFUL, Ordering::Release);
+        self.identity.fetch_and(!Identity::DOUBT, Ordering::Release);
     }
 
     /// Whether nobody holds the lock, or waits for it.
@@ -168,7 +141,7 @@ impl<P: Platform> Slot<P> {
     #[inline(always)]
     pub(crate) fn is_of_process(&self, process: u32) -> bool {
         // Acquire: and it has no waiters of another process.
-        self.process.load(Ordering::Acquire) == process
+        self.process.load(Ordering::Acquire) == Home::of(process).0
     }
 
     /// Called before a slot is used in a process, whose number is `number`: threads of a process
@@ -176,19 +149,18 @@ impl<P: Platform> Slot<P> {
     /// counted there does not count. `nap` waits a moment for a thread that is doing this.
     #[cold]
     pub(crate) fn enter_process(&self, number: u32, nap: impl Fn()) {
-        /// A thread of the process that the other bits say is doing this.
-        const BUSY: u32 = 1 << 31;
+        let (made, being_made) = (Home::of(number).0, Home::being_made(number).0);
         loop {
             let seen = self.process.load(Ordering::Acquire);
-            if seen == number {
+            if seen == made {
                 return;
             }
-            if seen == number | BUSY {
+            if seen == being_made {
                 nap();
                 continue;
             }
-            let ours = (number | BUSY, Ordering::Acquire, Ordering::Relaxed);
-            if self.process.compare_exchange(seen, ours.0, ours.1, ours.2).is_ok() {
+            let order = (Ordering::Acquire, Ordering::Relaxed);
+            if self.process.compare_exchange(seen, being_made, order.0, order.1).is_ok() {
                 // SAFETY: nobody has used it in this process, and all threads that do come here
                 // first.
                 unsafe { &mut *self.sem.get() }.forget_waiters();
@@ -196,7 +168,7 @@ impl<P: Platform> Slot<P> {
                 // A thread that was in doubt is not here.
                 self.confirm();
                 // Release: a thread that finds the number finds the slot fit for use.
-                self.process.store(number, Ordering::Release);
+                self.process.store(made, Ordering::Release);
                 return;
             }
         }

@@ -91,8 +91,8 @@ impl Guarded {
                 return other;
             }
             match self.inflation {
-                Inflation::OfThoseBefore if first => slot.adopt(holders(word)),
-                Inflation::OfAll => slot.adopt(holders(word)),
+                Inflation::OfThoseBefore if first => slot.adopt(thin(word).holders()),
+                Inflation::OfAll => slot.adopt(thin(word).holders()),
                 _ => {}
             }
             first = false;
@@ -175,7 +175,7 @@ fn check(inflation: Inflation, threads: &'static [&'static [Visit]]) {
         // Nobody is left inside.
         match lock.head.slot(lock.address()) {
             Some(slot) => assert!(!slot.sem().is_locked() && !slot.sem().has_waiters()),
-            None => assert_eq!(lock.head.load(), 0),
+            None => assert!(lock.head.load() == Word::FREE),
         }
         lock.visit(Visit::Write);
         // SAFETY: nobody else is here.

@@ -10,10 +10,10 @@ use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
 use super::SPIN_NS;
 use super::until::Until;
 use crate::head::Entry;
-use crate::process::registry::{self, Head, nap};
+use crate::registry::{self, Head, nap};
 use crate::slot::Slot;
+use crate::thread::Preload;
 use crate::thread::cancel::Whole;
-use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
 /// How long a thread watches a thin lock that another holds before it inflates the lock, letting
@@ -100,9 +100,9 @@ pub(super) trait Inflatable: Sized {
             let (entry, waits) = (self.enter(me, &attempt), thread::has_record());
             let moment = if waits { until } else { &Until::Monotonic(0) };
             match self.inside(entry, waits, |slot| take(slot, moment)) {
-                Err(EBUSY | ETIMEDOUT | ENOMEM) if until.is_over() => return Err(ETIMEDOUT),
-                Err(EBUSY | ETIMEDOUT | ENOMEM) => {}
-                taken => return taken,
+                taken @ (Ok(_) | Err(EAGAIN)) => return taken,
+                Err(_) if until.is_over() => return Err(ETIMEDOUT),
+                Err(_) => {}
             }
         }
     }

@@ -13,8 +13,8 @@
 use fairlock::platform::System;
 
 use crate::slot::Slot;
-use crate::still::Turns;
-use crate::thread::platform::Preload;
+use crate::thread::Preload;
+use crate::word::Turns;
 
 /// For how long nothing may move. A reader that waits looks twice as often. In ns; compared with
 /// the time since a writer last got in or began to wait.

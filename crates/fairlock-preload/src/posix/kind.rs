@@ -12,9 +12,9 @@ use core::ffi::c_int;
 
 use fairlock::platform::System;
 
-use super::count::Count;
-use crate::process::registry::nap;
-use crate::thread::platform::Preload;
+use crate::process::word::Count;
+use crate::registry::nap;
+use crate::thread::Preload;
 
 /// `PTHREAD_RWLOCK_PREFER_READER_NP`: the default, for which nobody has to ask.
 pub(super) const PREFER_READER: c_int = 0;

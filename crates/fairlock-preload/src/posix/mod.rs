@@ -10,7 +10,6 @@ mod asleep;
 mod c11;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod cond;
-mod count;
 mod enter;
 mod grace;
 mod kind;
@@ -23,8 +22,6 @@ mod symbols;
 #[cfg(not(test))]
 mod unload;
 pub(crate) mod until;
-#[cfg(not(test))]
-mod watched;
 
 use core::ffi::c_int;
 use core::hint::assert_unchecked;
@@ -37,16 +34,15 @@ use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::enter::{Inflatable, timed, try_write, write};
 use self::kind::{Announced, Kind};
-pub(crate) use self::mutex::as_glibc;
 use self::until::Until;
 use crate::head::{Entry, Exit};
 use crate::process::config;
-use crate::process::registry::{self, Head};
+use crate::registry::{self, Head};
 use crate::slot::Slot;
-use crate::still::Turns;
+use crate::thread::Preload;
 use crate::thread::cancel::Whole;
-use crate::thread::platform::Preload;
 use crate::thread::{self, State};
+use crate::word::Turns;
 
 /// How long a thread that waits awake keeps its CPU to itself, before it lets others run. In ns;
 /// compared with the time since the thread came.

@@ -66,12 +66,9 @@ unsafe extern "C-unwind" fn pthread_spin_lock(lock: *mut pthread_spinlock_t) -> 
     #[inline(never)]
     unsafe fn in_general(lock: *mut pthread_spinlock_t) -> c_int {
         // SAFETY: see below.
-        let wait = || unsafe { real::spin_lock(lock) };
-        if !profile::is_on() {
-            return wait();
-        }
-        // SAFETY: see below.
-        profile::acquire(target(lock), || unsafe { real::spin_trylock(lock) }, wait)
+        let (attempt, wait) =
+            (|| unsafe { real::spin_trylock(lock) }, || unsafe { real::spin_lock(lock) });
+        profile::acquire(target(lock), attempt, wait)
     }
     // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
     // functions, it gives to these.
@@ -84,8 +81,7 @@ unsafe extern "C-unwind" fn pthread_spin_trylock(lock: *mut pthread_spinlock_t) 
     #[inline(never)]
     unsafe fn in_general(lock: *mut pthread_spinlock_t) -> c_int {
         // SAFETY: see above.
-        let result = unsafe { real::spin_trylock(lock) };
-        if profile::is_on() { profile::counted(target(lock), result) } else { result }
+        profile::attempt(target(lock), || unsafe { real::spin_trylock(lock) })
     }
     // SAFETY: see above.
     unsafe { if take_as_glibc(lock) { 0 } else { in_general(lock) } }

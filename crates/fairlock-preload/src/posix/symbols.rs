@@ -5,12 +5,14 @@
 
 use core::ffi::c_int;
 
+use fairlock_profile::layout::{self, side};
 use libc::{CLOCK_REALTIME, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
 use super::until::Until;
-use super::{Lock, kind, watched};
+use super::{Lock, kind};
 use crate::process::config;
 use crate::process::real;
+use crate::profile::{self, Target};
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_rwlock_init(
@@ -107,9 +109,9 @@ macro_rules! uncontended_first {
 
 uncontended_first! {
     pthread_rwlock_rdlock = read_at_once, else read;
-    pthread_rwlock_tryrdlock = read_at_once, else watched::try_read;
+    pthread_rwlock_tryrdlock = read_at_once, else try_read;
     pthread_rwlock_wrlock = write_at_once, else write;
-    pthread_rwlock_trywrlock = write_at_once, else watched::try_write;
+    pthread_rwlock_trywrlock = write_at_once, else try_write;
     pthread_rwlock_unlock = unlock_at_once, else unlock;
 }
 
@@ -117,30 +119,36 @@ uncontended_first! {
 /// See above, here and below.
 unsafe fn read(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: see above.
-    let or_glibc_s = || unsafe { real::rdlock(lock) };
-    // SAFETY: see above.
-    unsafe { read_until(lock, Ok(Until::Forever), or_glibc_s) }
+    unsafe { read_until(lock, Ok(Until::Forever), || real::rdlock(lock)) }
 }
 
 unsafe fn write(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: see above.
-    let or_glibc_s = || unsafe { real::wrlock(lock) };
-    // SAFETY: see above.
-    unsafe { write_until(lock, Ok(Until::Forever), or_glibc_s) }
+    unsafe { write_until(lock, Ok(Until::Forever), || real::wrlock(lock)) }
 }
 
-pub(super) unsafe fn try_read(lock: *mut pthread_rwlock_t) -> c_int {
+unsafe fn attempt_to_read(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: see above.
     unsafe { ours(lock).map_or_else(|| real::tryrdlock(lock), Lock::try_read) }
 }
 
-pub(super) unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
+unsafe fn attempt_to_write(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: see above.
     unsafe { ours(lock).map_or_else(|| real::trywrlock(lock), Lock::try_write) }
 }
 
+unsafe fn try_read(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    profile::attempt(target(lock, side::READ), || unsafe { attempt_to_read(lock) })
+}
+
+unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    profile::attempt(target(lock, side::WRITE), || unsafe { attempt_to_write(lock) })
+}
+
 unsafe fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    watched::unlock(lock, || {
+    profile::releasing(lock.addr(), || {
         // SAFETY: see above.
         match unsafe { ours(lock) } {
             Some(lock) => {
@@ -203,19 +211,26 @@ unsafe extern "C-unwind" fn pthread_rwlock_clockwrlock(
     }
 }
 
+fn target(lock: *mut pthread_rwlock_t, side: u32) -> Target {
+    Target { address: lock.addr(), side, kind: |_| layout::kind::RWLOCK }
+}
+
 /// As in glibc: an invalid time is refused before anything else.
 unsafe fn read_until(
     lock: *mut pthread_rwlock_t,
     until: Result<Until, c_int>,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: see above.
-    let wait = |until: Until| match unsafe { ours(lock) } {
-        Some(ours) => ours.read(&until),
-        None => or_glibc_s(),
+    let until = match until {
+        Ok(until) => until,
+        Err(errno) => return errno,
     };
-    // SAFETY: as above.
-    until.map_or_else(|errno| errno, |until| unsafe { watched::read(lock, || wait(until)) })
+    // SAFETY: see above.
+    let attempt = || unsafe { attempt_to_read(lock) };
+    profile::acquire(target(lock, side::READ), attempt, || {
+        // SAFETY: see above.
+        unsafe { ours(lock) }.map_or_else(or_glibc_s, |ours| ours.read(&until))
+    })
 }
 
 unsafe fn write_until(
@@ -223,13 +238,16 @@ unsafe fn write_until(
     until: Result<Until, c_int>,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: see above.
-    let wait = |until: Until| match unsafe { ours(lock) } {
-        Some(ours) => ours.write(&until),
-        None => or_glibc_s(),
+    let until = match until {
+        Ok(until) => until,
+        Err(errno) => return errno,
     };
-    // SAFETY: as above.
-    until.map_or_else(|errno| errno, |until| unsafe { watched::write(lock, || wait(until)) })
+    // SAFETY: see above.
+    let attempt = || unsafe { attempt_to_write(lock) };
+    profile::acquire(target(lock, side::WRITE), attempt, || {
+        // SAFETY: see above.
+        unsafe { ours(lock) }.map_or_else(or_glibc_s, |ours| ours.write(&until))
+    })
 }
 
 old_names! {

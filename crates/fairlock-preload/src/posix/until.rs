@@ -6,7 +6,8 @@ use fairlock::platform::System;
 use fairlock::wait::WaitError;
 use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, EINVAL, ETIMEDOUT, clockid_t, timespec};
 
-use crate::thread::platform::{Preload, clock};
+use crate::process::clock;
+use crate::thread::Preload;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// Centuries away, and far enough from the largest number to be added to.
@@ -82,7 +83,7 @@ impl Until {
 /// Whether waits may be timed by this clock.
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(super) fn is_known(id: clockid_t) -> bool {
-    matches!(id, CLOCK_MONOTONIC | CLOCK_REALTIME)
+    [CLOCK_MONOTONIC, CLOCK_REALTIME].contains(&id)
 }
 
 /// The error number for a wait that ended without the lock.

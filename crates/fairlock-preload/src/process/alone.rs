@@ -16,7 +16,7 @@ pub(crate) fn is_alone() -> bool {
     unsafe { answer.read_volatile() != 0 }
 }
 
-pub(super) fn start() {
+pub(crate) fn start() {
     // SAFETY: a C string.
     let answer = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
     if !answer.is_null() {

@@ -5,13 +5,11 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use fairlock::Policy;
 
-use crate::thread;
-
 /// What the library does in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Mode {
-    /// Leaves everything to glibc, as asked for or for want of memory; see also [`profiles`].
+    /// Leaves everything to glibc; see also [`profiles`].
     Off = 1,
     On = 2,
     /// As `On`, and counts what happens. Only inflated locks count, so all are inflated at once.
@@ -37,7 +35,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// What a report calls it.
-    pub(super) fn name(kind: u8) -> &'static str {
+    pub(crate) fn name(kind: u8) -> &'static str {
         if kind == Kind::Mutex as u8 { "mutex" } else { "rwlock" }
     }
 }
@@ -96,7 +94,6 @@ fn look() -> Mode {
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     let mode = match variable(c"FAIRLOCK_STATS") {
         _ if secure || variable(c"FAIRLOCK_OBSERVE").is_some() => Mode::Off,
-        _ if !thread::reserve() => Mode::Off,
         None => Mode::On,
         Some(_) => Mode::Stats,
     };

@@ -9,11 +9,9 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::thread;
-
 const PAGE: usize = 4096;
 /// The largest number: others keep two bits of a word for themselves.
-const NUMBER_MASK: u32 = u32::MAX >> 2;
+const LARGEST: u32 = u32::MAX >> 2;
 
 /// A page that the kernel fills with zeros when the process forks.
 #[repr(C, align(4096))]
@@ -41,33 +39,25 @@ pub(crate) fn number() -> u32 {
 #[cold]
 fn new_number() -> u32 {
     let page = (&raw const FORKS).cast_mut().cast();
-    // SAFETY: the page is in use for nothing else. An old kernel refuses; see `start`.
+    // SAFETY: the page is in use for nothing else. An old kernel refuses; see `in_child`.
     unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
-    let new = (LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & NUMBER_MASK).max(1);
+    let new = LAST.fetch_add(1, Ordering::Relaxed) % LARGEST + 1;
     match FORKS.number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,
         Err(number) => number,
     }
 }
 
-/// Sets a handler that resets the number where the kernel does not wipe the page; it may run after
-/// other handlers that use locks. In either case the handler has the child's thread learn its own
-/// number at once.
-pub(super) fn start() {
-    // SAFETY: the functions are there as long as the library is. If it fails there is no
-    // memory, and the program will not fork.
-    unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
-}
-
-extern "C" fn before() {
+/// Called in the process that forks.
+pub(crate) extern "C" fn before() {
     PARENT.store(number(), Ordering::Relaxed);
 }
 
-extern "C" fn in_child() {
+/// Called in the child: resets the number if the kernel has not wiped the page.
+pub(crate) fn in_child() {
     let parent = PARENT.load(Ordering::Relaxed);
     // Nothing changes if a lock was used in the child before this: then the child has a number.
     let _ = FORKS.number.compare_exchange(parent, 0, Ordering::Relaxed, Ordering::Relaxed);
-    thread::enter_child();
 }
 
 #[cfg(test)]

@@ -9,16 +9,10 @@ use fairlock::platform::{System, WaitOutcome};
 
 use super::fork;
 use super::signals::Blocked;
-
-/// The low bits of the word are the state. The others are the holder's process: see
-/// [`fork::number`].
-const STATE: u32 = 0b11;
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-/// Held, and somebody may sleep on the word.
-const WANTED: u32 = 2;
+use super::word::Holding;
 
 pub(crate) struct Mutex {
+    /// A [`Holding`].
     word: AtomicU32,
 }
 
@@ -31,7 +25,7 @@ pub(crate) struct Guard<'a> {
 
 impl Mutex {
     pub(crate) const fn new() -> Self {
-        Self { word: AtomicU32::new(FREE) }
+        Self { word: AtomicU32::new(Holding::FREE.0) }
     }
 
     pub(crate) fn lock(&self) -> Guard<'_> {
@@ -57,39 +51,39 @@ impl Mutex {
 
     fn take(&self, most_ns: Option<u64>) -> bool {
         let mut deadline = None;
-        let here = fork::number() << STATE.count_ones();
-        let mut state = HELD;
+        let process = fork::number();
+        let wanted = Holding::wanted(process);
+        let mut next = Holding::held(process);
         loop {
-            let word = self.word.load(Ordering::Relaxed);
-            if word & STATE == FREE || word & !STATE != here {
+            let word = Holding(self.word.load(Ordering::Relaxed));
+            if word.is_free_in(process) {
                 // Acquire: what the last holder did is seen.
-                if self.exchange(word, here | state, Ordering::Acquire) {
+                if self.exchange(word, next, Ordering::Acquire) {
                     return true;
                 }
-            } else if word == here | WANTED || self.exchange(word, here | WANTED, Ordering::Relaxed)
-            {
+            } else if word == wanted || self.exchange(word, wanted, Ordering::Relaxed) {
                 if let (Some(most_ns), None) = (most_ns, deadline) {
                     deadline = Some(Linux::now() + most_ns);
                 }
-                let outcome = Linux::wait(&self.word, here | WANTED, deadline, false);
+                let outcome = Linux::wait(&self.word, wanted.0, deadline, false);
                 if outcome == WaitOutcome::TimedOut {
                     return false;
                 }
                 // Others may still sleep.
-                state = WANTED;
+                next = wanted;
             }
         }
     }
 
-    fn exchange(&self, word: u32, next: u32, success: Ordering) -> bool {
-        self.word.compare_exchange(word, next, success, Ordering::Relaxed).is_ok()
+    fn exchange(&self, word: Holding, next: Holding, success: Ordering) -> bool {
+        self.word.compare_exchange(word.0, next.0, success, Ordering::Relaxed).is_ok()
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire of the next holder.
-        if self.mutex.word.swap(FREE, Ordering::Release) & STATE == WANTED {
+        if Holding(self.mutex.word.swap(Holding::FREE.0, Ordering::Release)).is_wanted() {
             Linux::wake_one(&self.mutex.word);
         }
     }
@@ -157,11 +151,11 @@ mod tests {
     #[test]
     fn what_another_process_holds_is_free() {
         let mutex = Mutex::new();
-        let parent = fork::number().wrapping_sub(1) << STATE.count_ones();
-        for state in [HELD, WANTED] {
-            mutex.word.store(parent | state, Ordering::Relaxed);
+        let parent = fork::number().wrapping_sub(1);
+        for word in [Holding::held(parent), Holding::wanted(parent)] {
+            mutex.word.store(word.0, Ordering::Relaxed);
             drop(mutex.lock());
-            assert_eq!(mutex.word.load(Ordering::Relaxed), FREE);
+            assert_eq!(mutex.word.load(Ordering::Relaxed), Holding::FREE.0);
         }
     }
 }

@@ -5,11 +5,9 @@
 //! No lock is taken, and each change is one exchange: a fork at any moment leaves the child a whole
 //! pool, but for an item that was just being taken or given back.
 
-use core::marker::PhantomData;
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::memory;
+use super::table::Chunks;
 
 /// An item that can be in a list of free ones.
 pub(crate) trait Pooled: Sized + 'static {
@@ -17,28 +15,18 @@ pub(crate) trait Pooled: Sized + 'static {
     fn next(&self) -> &AtomicU32;
 }
 
-/// How many items the first chunk has; each later one has twice as many.
-const SMALLEST: u32 = 64;
-const CHUNKS: usize = (u32::BITS - SMALLEST.ilog2()) as usize - 1;
-
 pub(crate) struct Pool<T> {
     /// The first free item, as in [`Pooled::next`], and above it a number that grows with each
     /// change: so an exchange fails if the list has changed, even if it begins with the same item.
     free: AtomicU64,
     /// How many numbers have been given to items.
     len: AtomicU32,
-    chunks: [AtomicPtr<T>; CHUNKS],
-    items: PhantomData<T>,
+    items: Chunks<T>,
 }
 
 impl<T: Pooled> Pool<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            free: AtomicU64::new(0),
-            len: AtomicU32::new(0),
-            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
-            items: PhantomData,
-        }
+        Self { free: AtomicU64::new(0), len: AtomicU32::new(0), items: Chunks::new() }
     }
 
     /// A free item, as it was when it was given back; or a new one, which knows its number. `None` if
@@ -56,7 +44,7 @@ impl<T: Pooled> Pool<T> {
         }
         loop {
             let number = self.len.load(Ordering::Relaxed);
-            let item = self.place(number)?;
+            let item = self.items.make(number)?;
             // Relaxed: only makes the number this thread's.
             let order = (Ordering::Relaxed, Ordering::Relaxed);
             if self.len.compare_exchange_weak(number, number + 1, order.0, order.1).is_ok() {
@@ -101,61 +89,17 @@ impl<T: Pooled> Pool<T> {
         if number >= self.len.load(Ordering::Relaxed) {
             return None;
         }
-        let (chunk, index) = locate(number);
-        // Acquire: the memory is there. SAFETY: null, or a chunk, whose memory is never given back;
-        // items are zeros at first, which may be read.
-        unsafe {
-            let items = self.chunks[chunk].load(Ordering::Acquire);
-            (!items.is_null()).then(|| &*items.add(index))
-        }
-    }
-
-    /// Room for the item of this number.
-    fn place(&self, number: u32) -> Option<*mut T> {
-        if number >= NUMBERS {
-            return None;
-        }
-        let (chunk, index) = locate(number);
-        let mut items = self.chunks[chunk].load(Ordering::Acquire);
-        if items.is_null() {
-            let bytes = size_of::<T>() * ((SMALLEST as usize) << chunk);
-            let new = memory::map(bytes)?.cast::<T>().as_ptr();
-            // Release: a thread that finds the chunk finds its memory. Acquire: as in `get`.
-            let order = (Ordering::Release, Ordering::Acquire);
-            items = match self.chunks[chunk].compare_exchange(items, new, order.0, order.1) {
-                Ok(_) => new,
-                Err(others) => {
-                    // SAFETY: mapped above, and nobody has seen it.
-                    unsafe { memory::unmap(new.cast(), bytes) };
-                    others
-                }
-            };
-        }
-        // SAFETY: the chunk has room for more than `index` items.
-        Some(unsafe { items.add(index) })
+        // SAFETY: null, or memory that is never given back; items are zeros at first, which may be
+        // read.
+        unsafe { self.items.get(number).as_ref() }
     }
 
     /// The places of all items that were ever taken. Some may be in the making: these are zeros, or
     /// partly so.
     pub(crate) fn places(&self) -> impl Iterator<Item = *const T> {
-        (0..self.len.load(Ordering::Relaxed)).filter_map(|number| {
-            let (chunk, index) = locate(number);
-            let items = self.chunks[chunk].load(Ordering::Acquire);
-            // SAFETY: the chunk has room for more than `index` items.
-            (!items.is_null()).then(|| unsafe { items.add(index) }.cast_const())
-        })
+        let places = (0..self.len()).map(|number| self.items.get(number).cast_const());
+        places.filter(|place| !place.is_null())
     }
-}
-
-/// All numbers are below this.
-pub(crate) const NUMBERS: u32 = u32::MAX / 2 - SMALLEST;
-
-/// The chunk of an item, and its place there.
-#[inline(always)]
-fn locate(number: u32) -> (usize, usize) {
-    let place = number + SMALLEST;
-    let chunk = place.ilog2() - SMALLEST.ilog2();
-    (chunk as usize, (place - (SMALLEST << chunk)) as usize)
 }
 
 /// The change count of the list's next state, in its upper half.
@@ -166,6 +110,7 @@ fn following(free: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::ptr;
 
     struct Item {
         number: u32,
@@ -203,7 +148,7 @@ mod tests {
         for item in &items {
             assert!(ptr::eq(POOL.get(item.number).unwrap(), *item));
         }
-        assert!(POOL.get(500).is_none() && POOL.get(NUMBERS).is_none());
+        assert!(POOL.get(500).is_none() && POOL.get(u32::MAX).is_none());
         items.into_iter().for_each(|item| POOL.give(item.number, item));
         let again: Vec<_> = (0..500).map(|_| POOL.take(Item::new).unwrap()).collect();
         assert_eq!(addresses(&again), made);
@@ -231,18 +176,5 @@ mod tests {
             }
         });
         assert!(POOL.places().count() <= 12);
-    }
-
-    #[test]
-    fn every_number_has_its_own_place() {
-        let mut expected = (0, 0);
-        for number in 0..10_000 {
-            assert_eq!(locate(number), expected);
-            expected.1 += 1;
-            if expected.1 == (SMALLEST as usize) << expected.0 {
-                expected = (expected.0 + 1, 0);
-            }
-        }
-        assert!(locate(NUMBERS - 1).0 < CHUNKS);
     }
 }

@@ -66,7 +66,7 @@ macro_rules! real_functions {
         }
 
         /// Looks up all of them.
-        pub(super) fn resolve() {
+        pub(crate) fn resolve() {
             $(addresses::$name.get();)*
         }
 

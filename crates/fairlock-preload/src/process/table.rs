@@ -1,194 +1,228 @@
-//! The slots of locks by address, for a part of the addresses.
-//!
-//! Linear hashing: for each slot beyond the number of buckets, one bucket is split in two. So the
-//! table grows without being copied, and nobody waits for that.
+//! Tables in memory from the system, which are zeros at first.
 
+use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::memory;
-use super::mutex::{Guard, Mutex};
-use super::registry::{SLOTS, Slot};
 
-/// How many buckets there are at first; each chunk of them has twice as many as the last.
+/// Fibonacci hashing: locks are often at equal distances. The upper bits are the best.
+#[inline(always)]
+pub(crate) fn spread(address: usize) -> u64 {
+    (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Which of `places`, a power of two, an address has.
+#[inline(always)]
+pub(crate) fn spread_over(address: usize, places: usize) -> usize {
+    place(spread(address), places)
+}
+
+/// The upper bits of a hash.
+#[inline(always)]
+fn place(hash: u64, places: usize) -> usize {
+    (hash >> (u64::BITS - places.ilog2())) as usize
+}
+
+/// How many entries the first chunk has; each later one has twice as many.
 const SMALLEST: u32 = 64;
-const CHUNKS: usize = 24;
+const CHUNKS: usize = (u32::BITS - SMALLEST.ilog2()) as usize - 1;
 
-/// Lists of slots, linked by their `next`. A slot is in a list exactly while it has the address of
-/// a lock, or of one that was given up without `destroy`. A fork finds each list whole. If a thread
-/// was just splitting a bucket, the child may not find what was in it, and gives those locks other
-/// slots.
-pub(super) struct Table {
-    mutex: Mutex,
-    slots: AtomicU32,
-    buckets: AtomicU32,
-    /// For each bucket the number of its first slot, plus one; zero at the end.
-    first: [AtomicU32; SMALLEST as usize],
-    chunks: [AtomicPtr<AtomicU32>; CHUNKS],
-}
+/// Entries by number, which stay where they are, and are never given back. For any number of
+/// threads. A fork at any moment leaves the child a whole table.
+pub(crate) struct Chunks<T>([AtomicPtr<T>; CHUNKS]);
 
-// Relaxed throughout: used under the mutex.
-impl Table {
-    pub(super) const fn new() -> Self {
-        Self {
-            mutex: Mutex::new(),
-            slots: AtomicU32::new(0),
-            buckets: AtomicU32::new(SMALLEST),
-            first: [const { AtomicU32::new(0) }; SMALLEST as usize],
-            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+impl<T> Chunks<T> {
+    /// All numbers are below this.
+    pub(crate) const NUMBERS: u32 = u32::MAX / 2 - SMALLEST;
+
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS])
+    }
+
+    /// The place of this number, which is below [`NUMBERS`](Self::NUMBERS); null if none was
+    /// [made](Self::make) in its chunk.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> *mut T {
+        let (chunk, index) = locate(number);
+        // Acquire: the memory is there.
+        let entries = self.0[chunk].load(Ordering::Acquire);
+        // SAFETY: a chunk, which has room for more than `index` entries.
+        if entries.is_null() { entries } else { unsafe { entries.add(index) } }
+    }
+
+    /// As [`get`](Self::get). `None` if there is no such number, or no memory.
+    pub(crate) fn make(&self, number: u32) -> Option<*mut T> {
+        if number >= Self::NUMBERS {
+            return None;
         }
-    }
-
-    pub(super) fn lock(&self) -> Guard<'_> {
-        self.mutex.lock()
-    }
-
-    pub(super) fn find(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut next = self.bucket_of(address);
-        while let Some(slot) = follow(next) {
-            if slot.address() == address {
-                return Some(slot);
-            }
-            next = &slot.next;
+        let (chunk, index) = locate(number);
+        let mut entries = self.0[chunk].load(Ordering::Acquire);
+        if entries.is_null() {
+            let bytes = size_of::<T>() * ((SMALLEST as usize) << chunk);
+            let new = memory::map(bytes)?.cast::<T>().as_ptr();
+            // Release: a thread that finds the chunk finds its memory. Acquire: as in `get`.
+            let order = (Ordering::Release, Ordering::Acquire);
+            entries = match self.0[chunk].compare_exchange(entries, new, order.0, order.1) {
+                Ok(_) => new,
+                Err(others) => {
+                    // SAFETY: mapped above, and nobody has seen it.
+                    unsafe { memory::unmap(new.cast(), bytes) };
+                    others
+                }
+            };
         }
-        None
-    }
-
-    /// Adds a slot, which has its address already.
-    pub(super) fn insert(&self, _guard: &Guard<'_>, slot: &'static Slot) {
-        push(self.bucket_of(slot.address()), slot);
-        let slots = self.slots.load(Ordering::Relaxed) + 1;
-        self.slots.store(slots, Ordering::Relaxed);
-        if slots > self.buckets.load(Ordering::Relaxed) {
-            self.split();
-        }
-    }
-
-    /// Removes the slot of the address, if there is one: it is nobody's then.
-    pub(super) fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut link = self.bucket_of(address);
-        while let Some(slot) = follow(link) {
-            if slot.address() == address {
-                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                slot.retire();
-                self.slots.fetch_sub(1, Ordering::Relaxed);
-                return Some(slot);
-            }
-            link = &slot.next;
-        }
-        None
-    }
-
-    /// Adds a bucket, for half of what is in another one. Without memory the table stays as it is.
-    fn split(&self) {
-        let new = self.buckets.load(Ordering::Relaxed);
-        let half = 1 << new.ilog2();
-        let Some(bucket) = self.make(new) else { return };
-        let mut link = self.at(new - half);
-        while let Some(slot) = follow(link) {
-            if hash(slot.address()) & (2 * half - 1) == new {
-                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                push(bucket, slot);
-            } else {
-                link = &slot.next;
-            }
-        }
-        self.buckets.store(new + 1, Ordering::Relaxed);
-    }
-
-    fn bucket_of(&self, address: usize) -> &AtomicU32 {
-        let buckets = self.buckets.load(Ordering::Relaxed);
-        let half = 1 << buckets.ilog2();
-        let index = hash(address) & (2 * half - 1);
-        self.at(if index < buckets { index } else { index & (half - 1) })
-    }
-
-    fn at(&self, index: u32) -> &AtomicU32 {
-        match locate(index) {
-            (0, place) => &self.first[place],
-            // SAFETY: `make` has made it, as there are so many buckets.
-            (chunk, place) => unsafe { &*self.chunks[chunk].load(Ordering::Relaxed).add(place) },
-        }
-    }
-
-    fn make(&self, index: u32) -> Option<&AtomicU32> {
-        let (chunk, _) = locate(index);
-        let link = self.chunks.get(chunk)?;
-        if chunk > 0 && link.load(Ordering::Relaxed).is_null() {
-            let bytes = size_of::<AtomicU32>() * ((SMALLEST as usize) << chunk);
-            link.store(memory::map(bytes)?.cast().as_ptr(), Ordering::Relaxed);
-        }
-        Some(self.at(index))
-    }
-
-    #[cfg(test)]
-    fn longest(&self) -> usize {
-        let of = |index| {
-            let first = follow(self.at(index));
-            core::iter::successors(first, |slot| follow(&slot.next)).count()
-        };
-        (0..self.buckets.load(Ordering::Relaxed)).map(of).max().unwrap()
+        // SAFETY: the chunk has room for more than `index` entries.
+        Some(unsafe { entries.add(index) })
     }
 }
 
-fn push(bucket: &AtomicU32, slot: &'static Slot) {
-    slot.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
-    bucket.store(slot.number + 1, Ordering::Relaxed);
-}
-
-fn follow(link: &AtomicU32) -> Option<&'static Slot> {
-    SLOTS.get(link.load(Ordering::Relaxed).checked_sub(1)?)
-}
-
-/// The chunk of a bucket, and its place there.
-fn locate(index: u32) -> (usize, usize) {
-    let place = index + SMALLEST;
+/// The chunk of an entry, and its place there.
+#[inline(always)]
+fn locate(number: u32) -> (usize, usize) {
+    let place = number + SMALLEST;
     let chunk = place.ilog2() - SMALLEST.ilog2();
     (chunk as usize, (place - (SMALLEST << chunk)) as usize)
 }
 
-/// Fibonacci hashing: locks are often at equal distances. The upper bits are the best.
-fn spread(address: usize) -> u64 {
-    (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// Entries by their content: open addressing. At least half of the places are empty, which is what
+/// zeros mean. For one thread at a time.
+pub(crate) struct Open<E> {
+    places: Cell<*mut E>,
+    capacity: Cell<usize>,
+    len: Cell<usize>,
 }
 
-fn hash(address: usize) -> u32 {
-    // Without the bits that choose the table.
-    (spread(address) >> 16) as u32 & (u32::MAX >> 1)
-}
+impl<E: Copy + Default + PartialEq> Open<E> {
+    /// How many places there are at first: a page.
+    const SMALLEST: usize = 4096 / size_of::<E>();
 
-/// Which of `places`, a power of two, an address has.
-pub(crate) fn spread_over(address: usize, places: usize) -> usize {
-    (spread(address) >> (u64::BITS - places.ilog2())) as usize
+    pub(crate) const fn new() -> Self {
+        Self { places: Cell::new(ptr::null_mut()), capacity: Cell::new(0), len: Cell::new(0) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// Whether one more entry needs memory.
+    pub(crate) fn is_full(&self) -> bool {
+        (self.len.get() + 1) * 2 > self.capacity.get()
+    }
+
+    /// Makes room for one more entry: false if there is no memory for it. `hash` is that of an entry.
+    pub(crate) fn make_room(&self, hash: impl Fn(E) -> u64) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        let (old, len) = (self.places.get(), self.capacity.get());
+        let capacity = (len * 2).max(Self::SMALLEST);
+        let Some(new) = memory::map(capacity * size_of::<E>()) else { return false };
+        self.places.set(new.cast().as_ptr());
+        self.capacity.set(capacity);
+        for at in 0..len {
+            // SAFETY: there were so many.
+            let entry = unsafe { old.add(at).read() };
+            if entry != E::default() {
+                self.write(self.find(hash(entry), |_| false), entry);
+            }
+        }
+        Self::unmap(old, len);
+        true
+    }
+
+    /// Forgets all entries, and gives the memory back.
+    pub(crate) fn clear(&self) {
+        self.len.set(0);
+        Self::unmap(self.places.replace(ptr::null_mut()), self.capacity.take());
+    }
+
+    fn unmap(places: *mut E, capacity: usize) {
+        if capacity > 0 {
+            // SAFETY: mapped by `make_room`, and given up.
+            unsafe { memory::unmap(places.cast(), capacity * size_of::<E>()) };
+        }
+    }
+
+    /// Where the entry of this hash is that `is_it`, or the empty place where it would be. The table
+    /// has some.
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(E) -> bool) -> usize {
+        let mut at = self.home(hash);
+        loop {
+            let entry = self.get(at);
+            if entry == E::default() || is_it(entry) {
+                return at;
+            }
+            at = self.after(at);
+        }
+    }
+
+    pub(crate) fn get(&self, at: usize) -> E {
+        debug_assert!(at < self.capacity.get());
+        // SAFETY: below the capacity; the entry is zero, or written.
+        unsafe { self.places.get().add(at).read() }
+    }
+
+    /// Puts an entry where [`find`](Self::find) has said, in place of the one that is there.
+    pub(crate) fn set(&self, at: usize, entry: E) {
+        if self.get(at) == E::default() {
+            self.len.set(self.len.get() + 1);
+        }
+        self.write(at, entry);
+    }
+
+    fn write(&self, at: usize, entry: E) {
+        debug_assert!(at < self.capacity.get());
+        // SAFETY: below the capacity, and for one thread at a time.
+        unsafe { self.places.get().add(at).write(entry) };
+    }
+
+    /// Empties a place. Entries behind it that it kept from their own places move up.
+    pub(crate) fn take_out(&self, at: usize, hash: impl Fn(E) -> u64) {
+        let (mut hole, mut next) = (at, self.after(at));
+        loop {
+            let entry = self.get(next);
+            if entry == E::default() {
+                break;
+            }
+            if self.distance(self.home(hash(entry)), next) >= self.distance(hole, next) {
+                self.write(hole, entry);
+                hole = next;
+            }
+            next = self.after(next);
+        }
+        self.write(hole, E::default());
+        self.len.set(self.len.get() - 1);
+    }
+
+    /// The place that an entry of this hash has if no other one is there.
+    pub(crate) fn home(&self, hash: u64) -> usize {
+        place(hash, self.capacity.get())
+    }
+
+    pub(crate) fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) % self.capacity.get()
+    }
+
+    fn after(&self, at: usize) -> usize {
+        (at + 1) % self.capacity.get()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{config, fork};
 
-    /// Lists stay short however many locks there are, and at whatever distances.
     #[test]
-    fn lists_stay_short() {
-        fairlock_testing::alone(|| {
-            for distance in [56, 64, 4096] {
-                let table = Table::new();
-                let addresses = || (1..=10_000).map(|place| place * distance);
-                for address in addresses() {
-                    let new = |number| Slot::new(config::policy(), fork::number(), number);
-                    let slot = SLOTS.take(new).unwrap();
-                    slot.assign(address);
-                    table.insert(&table.lock(), slot);
-                }
-                assert!(table.longest() <= 8, "{}", table.longest());
-                for address in addresses() {
-                    let guard = table.lock();
-                    assert_eq!(table.find(&guard, address).unwrap().address(), address);
-                    let slot = table.remove(&guard, address).unwrap();
-                    assert!(table.find(&guard, address).is_none());
-                    SLOTS.give(slot.number, slot);
-                }
+    fn every_number_has_its_own_place() {
+        let mut expected = (0, 0);
+        for number in 0..10_000 {
+            assert_eq!(locate(number), expected);
+            expected.1 += 1;
+            if expected.1 == (SMALLEST as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
             }
-        });
+        }
+        assert!(locate(Chunks::<u8>::NUMBERS - 1).0 < CHUNKS);
     }
 }

@@ -11,11 +11,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use fairlock::platform::System;
 use fairlock_profile::layout::{Chunk, ChunkKind, Header, LONGEST, MAGIC, PAGE, VERSION};
 
-use crate::process::config;
 use crate::process::memory;
 use crate::process::mutex::Mutex;
 use crate::process::text::Text;
-use crate::thread::platform::{Preload, clock};
+use crate::process::{self, clock, config};
+use crate::thread::Preload;
 
 /// A file that may not become this long is none.
 const SHORTEST: usize = 16 << 20;
@@ -56,7 +56,7 @@ pub(super) fn open(parent: u32) -> bool {
     let Some((file, length)) = create(path) else {
         // Where a parent could, the folder is gone, and the child is nobody's concern any more.
         if parent == 0 {
-            crate::process::say("fairlock: cannot make the file that FAIRLOCK_PROFILE names\n");
+            process::say("fairlock: cannot make the file that FAIRLOCK_PROFILE names\n");
         }
         return false;
     };
@@ -67,7 +67,7 @@ pub(super) fn open(parent: u32) -> bool {
     // SAFETY: opened above. Not `close`, at which the thread could be cancelled.
     unsafe { libc::syscall(libc::SYS_close, file) };
     if start == libc::MAP_FAILED || !populate(start.cast(), PAGE) {
-        crate::process::say("fairlock: no room for the record of locks\n");
+        process::say("fairlock: no room for the record of locks\n");
         return false;
     }
     let header = start.cast::<Header>();
@@ -141,7 +141,7 @@ fn longest() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is written.
     match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } {
-        0 => LONGEST.min(limit.rlim_cur) as usize & !(PAGE - 1),
+        0 => LONGEST.min(limit.rlim_cur) as usize / PAGE * PAGE,
         _ => LONGEST as usize,
     }
 }

@@ -1,17 +1,12 @@
 //! Finds the number of an entry by the entry's content.
 //!
-//! Tables with open addressing in memory of this process, at least half empty, each with a mutex
-//! of its own.
+//! Tables in memory of this process, each with a mutex of its own.
 
-use core::cell::Cell;
-use core::ptr;
-
-use crate::process::memory;
 use crate::process::mutex::Mutex;
 use crate::process::signals::Blocked;
+use crate::process::table::Open;
 
 const TABLES: usize = 64;
-const SMALLEST: usize = 64;
 
 /// How long a thread waits for a table. The holder is quick, or blocks signals; but a handler that
 /// came just before may wait for this thread. In ns; compared with the time since the thread came.
@@ -23,13 +18,11 @@ pub(super) struct Index {
 
 struct Table {
     mutex: Mutex,
-    /// Numbers plus one; zero: empty. Used under the mutex, as are the fields below.
-    places: Cell<*mut u32>,
-    capacity: Cell<usize>,
-    len: Cell<usize>,
+    /// Numbers plus one. Used under the mutex.
+    places: Open<u32>,
 }
 
-// SAFETY: the cells are used under the mutex.
+// SAFETY: the places are used under the mutex.
 unsafe impl Sync for Table {}
 
 /// How entries are told apart.
@@ -40,28 +33,12 @@ pub(super) trait Entries {
 
 impl Index {
     pub(super) const fn new() -> Self {
-        Self {
-            tables: [const {
-                Table {
-                    mutex: Mutex::new(),
-                    places: Cell::new(ptr::null_mut()),
-                    capacity: Cell::new(0),
-                    len: Cell::new(0),
-                }
-            }; TABLES],
-        }
+        Self { tables: [const { Table { mutex: Mutex::new(), places: Open::new() } }; TABLES] }
     }
 
     /// Forgets all entries, in a new process.
     pub(super) fn forget(&self) {
-        for table in &self.tables {
-            let (places, capacity) = (table.places.replace(ptr::null_mut()), table.capacity.take());
-            table.len.set(0);
-            if capacity > 0 {
-                // SAFETY: mapped by `grow`, and given up.
-                unsafe { memory::unmap(places.cast(), capacity * size_of::<u32>()) };
-            }
-        }
+        self.tables.iter().for_each(|table| table.places.clear());
     }
 
     /// The number of the entry that `entries` recognises, with this hash; or of the one that `make`
@@ -73,64 +50,24 @@ impl Index {
         entries: &impl Entries,
         make: impl FnOnce() -> Option<u32>,
     ) -> Option<(u32, bool)> {
-        let table = &self.tables[(hash >> 58) as usize % TABLES];
+        // The upper bits choose the place.
+        let Table { mutex, places } = &self.tables[hash as usize % TABLES];
         let mut blocked = None; // until after the mutex: see `Blocked`
-        let _guard = table.mutex.lock_quickly_within(PATIENCE_NS)?;
-        if (table.len.get() + 1) * 2 > table.capacity.get() {
+        let _guard = mutex.lock_quickly_within(PATIENCE_NS)?;
+        if places.is_full() {
             blocked = Some(Blocked::begin());
-            if !table.grow(entries) {
+            if !places.make_room(|number| entries.hash(number - 1)) {
                 return None;
             }
         }
-        let place = table.find(hash, |number| entries.is_it(number));
-        // SAFETY: there is such a place.
-        unsafe {
-            if let Some(number) = (*place).checked_sub(1) {
-                return Some((number, false));
-            }
-            blocked.get_or_insert_with(Blocked::begin);
-            let number = make()?;
-            *place = number + 1;
-            table.len.set(table.len.get() + 1);
-            Some((number, true))
+        let at = places.find(hash, |number| entries.is_it(number - 1));
+        if let Some(number) = places.get(at).checked_sub(1) {
+            return Some((number, false));
         }
-    }
-}
-
-impl Table {
-    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> *mut u32 {
-        let mask = self.capacity.get() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            // SAFETY: `at` is below the capacity; some of the places are empty.
-            let place = unsafe { self.places.get().add(at) };
-            // SAFETY: as above.
-            match unsafe { *place }.checked_sub(1) {
-                Some(number) if !is_it(number) => at = (at + 1) & mask,
-                _ => return place,
-            }
-        }
-    }
-
-    fn grow(&self, entries: &impl Entries) -> bool {
-        let (old, len) = (self.places.get(), self.capacity.get());
-        let capacity = (len * 2).max(SMALLEST);
-        let Some(new) = memory::map(capacity * size_of::<u32>()) else { return false };
-        self.places.set(new.cast().as_ptr());
-        self.capacity.set(capacity);
-        for at in 0..len {
-            // SAFETY: `at` is below the old capacity.
-            let number = unsafe { *old.add(at) };
-            if number != 0 {
-                // SAFETY: an empty place.
-                unsafe { *self.find(entries.hash(number - 1), |_| false) = number };
-            }
-        }
-        if len > 0 {
-            // SAFETY: mapped earlier, and replaced.
-            unsafe { memory::unmap(old.cast(), len * size_of::<u32>()) };
-        }
-        true
+        blocked.get_or_insert_with(Blocked::begin);
+        let number = make()?;
+        places.set(at, number + 1);
+        Some((number, true))
     }
 }
 

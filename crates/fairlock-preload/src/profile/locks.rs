@@ -6,7 +6,6 @@ use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, kind};
 
 use super::index::{Entries, Index, mix};
 use super::records::Records;
-use super::thread::Local;
 use super::{Target, file};
 
 static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
@@ -39,24 +38,34 @@ fn hash(address: usize) -> u64 {
     mix(0, address as u64 >> 3)
 }
 
-/// The entry of a lock. If it has none, a new one, with the calling thread's stack as its first.
-/// `None` if there is no room.
-pub(super) fn find(local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
-    find_in(&INDEX, local, target)
+/// The entry of a lock. If it has none, a new one, with `stack` as its first. `None` if there is
+/// no room.
+pub(super) fn find(
+    target: Target,
+    stack: impl FnOnce() -> u32,
+) -> Option<(u32, &'static LockEntry)> {
+    find_in(&INDEX, target, stack)
 }
 
 /// The same of what nobody holds.
-pub(super) fn find_other(local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
-    find_in(&INDEX_OF_OTHERS, local, target)
+pub(super) fn find_other(
+    target: Target,
+    stack: impl FnOnce() -> u32,
+) -> Option<(u32, &'static LockEntry)> {
+    find_in(&INDEX_OF_OTHERS, target, stack)
 }
 
-fn find_in(index: &Index, local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
+fn find_in(
+    index: &Index,
+    target: Target,
+    stack: impl FnOnce() -> u32,
+) -> Option<(u32, &'static LockEntry)> {
     let (number, _) =
         index.find_or_add(hash(target.address), &Addresses(target.address), || {
             let (number, lock) = LOCKS.add()?;
             // Relaxed, as everything in the file: statistics.
             lock.kind.store((target.kind)(target.address), Ordering::Relaxed);
-            lock.first_stack.store(local.stack(), Ordering::Relaxed);
+            lock.first_stack.store(stack(), Ordering::Relaxed);
             lock.address.store(target.address as u64, Ordering::Relaxed);
             Some(number)
         })?;

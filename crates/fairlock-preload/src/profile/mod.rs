@@ -36,10 +36,12 @@ mod index;
 mod locks;
 mod modules;
 mod note;
+mod places;
 mod records;
 mod stack;
 mod thread;
 mod wait;
+mod word;
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -48,11 +50,11 @@ use fairlock::platform::System;
 use fairlock_profile::layout::side;
 use libc::{EBUSY, EOWNERDEAD};
 
-pub(crate) use self::thread::{Coming, Mine, thread_ends};
+pub(crate) use self::thread::{Coming, thread_ends};
 use crate::process::config;
 use crate::process::fork;
 use crate::process::mutex::Mutex;
-use crate::thread::platform::Preload;
+use crate::thread::Preload;
 
 /// A wait this long is kept by itself, if the environment does not say otherwise. In ns; compared
 /// with how long a wait took.
@@ -132,6 +134,7 @@ fn open(here: u32) {
     let opened = file::open(parent);
     locks::forget();
     wait::forget();
+    places::forget();
     thread::forget();
     stack::forget();
     modules::forget();
@@ -159,6 +162,9 @@ pub(crate) fn acquire(
     mut attempt: impl FnMut() -> c_int,
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
+    if !is_on() {
+        return wait();
+    }
     let coming = Coming::to(target.address);
     match attempt() {
         EBUSY => wait::wait(target, attempt, wait),
@@ -189,6 +195,13 @@ pub(crate) fn asleep<R>(
     } else {
         wait()
     }
+}
+
+/// Makes an attempt to take a lock, which is counted.
+#[inline(always)]
+pub(crate) fn attempt(target: Target, attempt: impl FnOnce() -> c_int) -> c_int {
+    let result = attempt();
+    if is_on() { counted(target, result) } else { result }
 }
 
 /// Counts an attempt to take a lock, whose result this is.

@@ -14,7 +14,7 @@ use fairlock_profile::layout::{Chunk, ChunkKind, frame};
 use super::file;
 use crate::process::memory;
 use crate::process::mutex::Mutex;
-use crate::thread::platform::Preload;
+use crate::thread::Preload;
 
 /// How often code has been unloaded.
 static UNLOADS: AtomicU32 = AtomicU32::new(0);

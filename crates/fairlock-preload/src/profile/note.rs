@@ -4,12 +4,9 @@
 //! the thread holds the lock that others want. So a thread notes it first, in its own part of the
 //! file, and counts many at once after a release. Whoever reads the file counts the notes, too.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use fairlock_profile::buckets;
-use fairlock_profile::layout::{ContentionEntry, NoteEntry, side};
-
-use super::thread::Local;
+use fairlock_profile::layout::NoteEntry;
 
 // Relaxed throughout: statistics.
 const RELAXED: Ordering = Ordering::Relaxed;
@@ -53,47 +50,12 @@ impl Note {
             held: from.held_ns.load(RELAXED).checked_sub(1),
         })
     }
-
-    /// Counts it where all threads count. `contention` is the lock's.
-    pub(super) fn count(&self, contention: &ContentionEntry, local: &Local) {
-        if self.side & side::HELD == 0 {
-            raise(&contention.longest_ns, self.waited);
-            add(&contention.waits_by_time[buckets::of(self.waited)], self.times);
-            if self.passed > 0 {
-                contention.passed.fetch_add(self.passed, RELAXED);
-                raise(&contention.most_passed, self.passed);
-            }
-        }
-        if let Some(held) = self.held {
-            contention.holds.fetch_add(1, RELAXED);
-            contention.held_ns.fetch_add(held, RELAXED);
-            raise(&contention.longest_held_ns, held);
-            add(&contention.holds_by_time[buckets::of(held)], 1);
-        }
-        if self.side & side::HELD == 0 || self.waited > 0 {
-            let times = u64::from(self.times);
-            local.count_at([self.lock + 1, self.stack, self.side], times, times * self.waited);
-        }
-    }
-}
-
-/// Adds to a count, up to half of what it may be: there is room for what all threads add at once.
-fn add(count: &AtomicU32, times: u32) {
-    if count.load(RELAXED) < u32::MAX / 2 {
-        count.fetch_add(times, RELAXED);
-    }
-}
-
-/// Raises a maximum. A load first: the line is shared.
-fn raise(count: &AtomicU64, to: u64) {
-    if count.load(RELAXED) < to {
-        count.fetch_max(to, RELAXED);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairlock_profile::layout::side;
 
     #[test]
     fn what_was_noted_is_counted_once() {

@@ -2,9 +2,10 @@
 
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock::platform::System;
+use fairlock_profile::buckets;
 use fairlock_profile::layout::{
     self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS,
     side,
@@ -14,11 +15,14 @@ use super::index::mix;
 use super::note::Note;
 use super::records::Records;
 use super::stack::Memory;
-use super::{Target, enter_process, file, locks, wait};
+use super::word::Waiting;
+use super::{Target, enter_process, file, locks, places};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
-use crate::thread::platform::Preload;
-use crate::thread::{self, State};
+use crate::process::table::spread_over;
+use crate::process::tls::of_each_thread;
+use crate::thread;
+use crate::thread::Preload;
 
 /// One of this many acquisitions of a lock that was waited for is timed. In acquisitions; compared
 /// with those of this thread at the lock.
@@ -50,11 +54,24 @@ pub(crate) struct Mine {
     passes: Cell<(u32, u32)>,
     /// How many of the thread's waits were short.
     waits: Cell<u64>,
+    /// The process in which this is so: see [`fork::number`].
+    process: Cell<u32>,
+}
+
+of_each_thread! {
+    /// The calling thread's.
+    mine: Mine, "fairlock_preload_profile"
 }
 
 impl Mine {
+    #[inline(always)]
+    fn is_of_this_process(&self) -> bool {
+        self.process.get() == fork::number()
+    }
+
     /// Forgets everything, in a new process.
-    pub(crate) fn forget(&self) {
+    fn enter_process(&self) {
+        self.process.set(fork::number());
         self.entry.set(ptr::null());
         self.local.set(ptr::null());
         self.timed.set(0);
@@ -86,7 +103,7 @@ pub(super) struct Local {
 // SAFETY: one thread has it until that ends; the others know nothing of it but its number.
 unsafe impl Sync for Local {}
 
-/// A place, and what [`wait::place`] has found for it.
+/// A place, and what [`places::find`] has found for it.
 type Known = ([u32; 3], &'static PlaceEntry);
 
 /// How many places a thread knows at a time.
@@ -127,7 +144,11 @@ pub(super) struct Busy {
 impl Busy {
     /// `None` if the thread is busy already.
     pub(super) fn begin() -> Option<Self> {
-        let mine = thread::enter().profile();
+        thread::enter();
+        let mine = mine();
+        if !mine.is_of_this_process() {
+            mine.enter_process();
+        }
         // SAFETY: this thread's own.
         let errno = unsafe { *libc::__errno_location() };
         // Not `then_some`: what is made is dropped, and then the thread would seem not to be busy.
@@ -188,8 +209,8 @@ impl Drop for Busy {
 }
 
 /// Called when the thread ends: its counts are added to the locks'.
-pub(crate) fn thread_ends(state: &State) {
-    let mine = state.profile();
+pub(crate) fn thread_ends() {
+    let mine = mine();
     // SAFETY: null, or from the pool.
     let Some(local) = (unsafe { mine.local.get().as_ref() }) else { return };
     let Some(_busy) = Busy::begin() else { return };
@@ -222,7 +243,10 @@ impl Coming {
     pub(crate) fn to(address: usize) -> Self {
         let cell = find(address);
         let contended = cell.map_or(0, |cell| cell.contended.load(Ordering::Relaxed));
-        Self { cell, passes: contended != 0 && wait::is_waited_for(contended) }
+        Self {
+            cell,
+            passes: contended != 0 && Waiting::now(&locks::contention_at(contended).now).is_any(),
+        }
     }
 
     /// The calling thread has taken that lock.
@@ -231,7 +255,7 @@ impl Coming {
         // A signal handler may have given the cell to another lock meanwhile, or forked.
         let is_it = |cell: &&layout::Cell| {
             cell.address.load(Ordering::Relaxed) == target.address as u64
-                && thread::state().is_of_this_process()
+                && mine().is_of_this_process()
         };
         let Some(cell) = self.cell.filter(is_it) else { return count_elsewhere(target) };
         let taken = add_one(cell, target.side);
@@ -241,16 +265,27 @@ impl Coming {
                 passes(contended);
             }
             if taken.is_multiple_of(SAMPLED) {
-                wait::time_hold(target.address);
+                time_hold(target.address);
             }
         }
+    }
+}
+
+/// The calling thread has just taken the lock at an address: it is measured for how long it has it.
+#[cold]
+#[inline(never)]
+fn time_hold(address: usize) {
+    if let Some(busy) = Busy::begin()
+        && let Some(local) = busy.local()
+    {
+        local.time(address, Preload::now());
     }
 }
 
 /// The calling thread has taken a lock, whose [`ContentionEntry`] is at this place, while others waited.
 #[inline(always)]
 fn passes(contention: u32) {
-    let passes = &thread::state().profile().passes;
+    let passes = &mine().passes;
     let (place, mut count) = passes.get();
     if place != contention || count >= PASSES {
         tell_passes();
@@ -262,7 +297,7 @@ fn passes(contention: u32) {
 /// Tells the waiters how often the calling thread has passed them.
 #[cold]
 pub(super) fn tell_passes() {
-    let (place, count) = thread::state().profile().passes.take();
+    let (place, count) = mine().passes.take();
     if count > 0 {
         let now = &locks::contention_at(place).now;
         now.passed.fetch_add(count.into(), Ordering::Relaxed);
@@ -271,7 +306,7 @@ pub(super) fn tell_passes() {
 
 /// Whether the short wait of the calling thread that has just ended is one of [`SAMPLED_WAITS`].
 pub(super) fn is_sampled() -> bool {
-    let waits = &thread::state().profile().waits;
+    let waits = &mine().waits;
     // Drawn: at two locks by turns, the waits for one of them would be all that is sampled. By each
     // thread for itself: in all of them the same would be.
     let drawn = mix(waits.replace(waits.get() + 1), thread::state().tid().into());
@@ -281,30 +316,30 @@ pub(super) fn is_sampled() -> bool {
 /// Where the calling thread counts the lock, if it does.
 #[inline(always)]
 pub(super) fn find(address: usize) -> Option<&'static layout::Cell> {
-    let state = thread::state();
-    // SAFETY: null, or in the file of this process.
-    let entry = unsafe { state.profile().entry.get().as_ref() }?;
+    let mine = mine();
+    // SAFETY: null, or in the file of this process, or of the one that it was forked from.
+    let entry = unsafe { mine.entry.get().as_ref() }?;
     // Relaxed: only this thread stores here.
     let is_it = |cell: &&layout::Cell| cell.address.load(Ordering::Relaxed) == address as u64;
-    if state.is_of_this_process() { set(entry, address).find(is_it) } else { None }
+    if mine.is_of_this_process() { set(entry, address).find(is_it) } else { None }
 }
 
 /// Whether a release has to be looked at, as the lock may have been waited for.
 #[inline(always)]
 pub(super) fn looks_at_releases() -> bool {
-    thread::state().profile().contends.get() || knows_less_than_all()
+    mine().contends.get() || knows_less_than_all()
 }
 
 /// Whether locks have been waited for that the thread does not know of.
 #[inline(always)]
 fn knows_less_than_all() -> bool {
-    thread::state().profile().seen.get() != locks::contended()
+    mine().seen.get() != locks::contended()
 }
 
 /// Whether there are notes to be counted after a release.
 #[inline(always)]
 pub(super) fn has_many_notes() -> bool {
-    thread::state().profile().many_notes.get()
+    mine().many_notes.get()
 }
 
 #[inline(always)]
@@ -318,8 +353,7 @@ fn add_one(cell: &layout::Cell, side: u32) -> u64 {
 /// The cells in which a lock may be counted: mostly it is in the first.
 #[inline(always)]
 fn set(entry: &ThreadEntry, address: usize) -> impl Iterator<Item = &layout::Cell> {
-    let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let first = (hash >> (u64::BITS - CELLS.ilog2())) as usize;
+    let first = spread_over(address, CELLS);
     (0..WAYS).map(move |way| &entry.cells[first ^ way])
 }
 
@@ -340,14 +374,14 @@ fn count_elsewhere(target: Target) {
 /// one of its holds, or does not know of all locks that have been waited for.
 #[inline(always)]
 pub(super) fn looks_at_this_release() -> bool {
-    thread::state().profile().timed.get() != 0 || knows_less_than_all()
+    mine().timed.get() != 0 || knows_less_than_all()
 }
 
 /// Notes in a cell whether its lock has been waited for.
 pub(super) fn note_contended(cell: &layout::Cell, contention: Option<&'static ContentionEntry>) {
     cell.contended.store(contention.map_or(0, locks::place_of), Ordering::Relaxed);
     if contention.is_some() {
-        thread::state().profile().contends.set(true);
+        mine().contends.set(true);
     }
 }
 
@@ -382,7 +416,7 @@ impl Local {
         if let Some(cell) = find(target.address) {
             return Some(cell);
         }
-        let (number, lock) = locks::find(self, target)?;
+        let (number, lock) = locks::find(target, || self.stack())?;
         let set = || set(self.entry(), target.address);
         let free = set().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
         let cell = free.or_else(|| {
@@ -397,7 +431,7 @@ impl Local {
 
     /// Notes which locks have been waited for since the last time.
     pub(super) fn learn(&self) {
-        let seen = &thread::state().profile().seen;
+        let seen = &mine().seen;
         seen.set(locks::contended_since(seen.get(), |address, contention| {
             if let Some(cell) = find(address) {
                 note_contended(cell, Some(contention));
@@ -422,18 +456,40 @@ impl Local {
         let at = self.notes.replace(self.notes.get() + 1);
         note.write(&self.entry().notes[at]);
         if at == NOTES / 2 {
-            thread::state().profile().many_notes.set(true);
+            mine().many_notes.set(true);
         }
     }
 
     /// Counts what was noted.
     pub(super) fn count_notes(&self) {
-        thread::state().profile().many_notes.set(false);
+        mine().many_notes.set(false);
         for entry in &self.entry().notes[..self.notes.take()] {
             let Some(note) = Note::take(entry) else { continue };
             if let Some(contention) = locks::get(note.lock).and_then(locks::contention) {
-                note.count(contention, self);
+                self.count_note(note, contention);
             }
+        }
+    }
+
+    /// Counts a note where all threads count. `contention` is the lock's.
+    pub(super) fn count_note(&self, note: Note, contention: &ContentionEntry) {
+        if note.side & side::HELD == 0 {
+            raise(&contention.longest_ns, note.waited);
+            add(&contention.waits_by_time[buckets::of(note.waited)], note.times);
+            if note.passed > 0 {
+                contention.passed.fetch_add(note.passed, Ordering::Relaxed);
+                raise(&contention.most_passed, note.passed);
+            }
+        }
+        if let Some(held) = note.held {
+            contention.holds.fetch_add(1, Ordering::Relaxed);
+            contention.held_ns.fetch_add(held, Ordering::Relaxed);
+            raise(&contention.longest_held_ns, held);
+            add(&contention.holds_by_time[buckets::of(held)], 1);
+        }
+        if note.side & side::HELD == 0 || note.waited > 0 {
+            let times = u64::from(note.times);
+            self.count_at([note.lock + 1, note.stack, note.side], times, times * note.waited);
         }
     }
 
@@ -461,14 +517,13 @@ impl Local {
     }
 
     /// Counts that `count` threads waited `waited` nanoseconds in all, at a place: see
-    /// [`wait::place`].
+    /// [`places::find`].
     pub(super) fn count_at(&self, place: [u32; 3], count: u64, waited: u64) {
-        let hash = mix(mix(place[0].into(), place[1].into()), place[2].into());
-        let known = &self.places[hash as usize % PLACES];
+        let known = &self.places[places::hash(place) as usize % PLACES];
         let entry = match known.get() {
             Some((known, entry)) if known == place => entry,
             _ => {
-                let Some(entry) = wait::place(place) else { return file::lose() };
+                let Some(entry) = places::find(place) else { return file::lose() };
                 known.set(Some((place, entry)));
                 entry
             }
@@ -482,7 +537,7 @@ impl Local {
         let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().address));
         let was = free.map(|hold| hold.replace(Hold { address, since }));
         if was.is_some_and(|hold| hold.address == 0) {
-            let timed = &thread::state().profile().timed;
+            let timed = &mine().timed;
             timed.set(timed.get() + 1);
         }
     }
@@ -490,9 +545,23 @@ impl Local {
     /// Since when the thread holds the lock that it is about to release, if that is timed.
     pub(super) fn held_since(&self, address: usize) -> Option<u64> {
         let hold = self.holds.iter().find(|hold| hold.get().address == address)?;
-        let timed = &thread::state().profile().timed;
+        let timed = &mine().timed;
         timed.set(timed.get() - 1);
         Some(hold.replace(NO_HOLD).since)
+    }
+}
+
+/// Adds to a count, up to half of what it may be: there is room for what all threads add at once.
+fn add(count: &AtomicU32, times: u32) {
+    if count.load(Ordering::Relaxed) < u32::MAX / 2 {
+        count.fetch_add(times, Ordering::Relaxed);
+    }
+}
+
+/// Raises a maximum. A load first: the line is shared.
+fn raise(count: &AtomicU64, to: u64) {
+    if count.load(Ordering::Relaxed) < to {
+        count.fetch_max(to, Ordering::Relaxed);
     }
 }
 

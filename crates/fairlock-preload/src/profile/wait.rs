@@ -6,17 +6,16 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use fairlock::platform::System;
 use fairlock_profile::layout::{
-    Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, PlaceEntry, WaitEntry, side,
+    Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, WaitEntry, side,
 };
 use libc::{EBUSY, ETIMEDOUT};
 
-use super::index::{Entries, Index, mix};
 use super::note::Note;
-use super::records::Records;
 use super::thread::{self, Busy, Local};
+use super::word::{Waiting, begins, charge_until, ends};
 use super::{THRESHOLD_NS, Target, file, locks, threshold};
 use crate::process::mutex::Mutex;
-use crate::thread::platform::Preload;
+use crate::thread::Preload;
 
 // Relaxed throughout: statistics, and some of them may be of different moments.
 const RELAXED: Ordering = Ordering::Relaxed;
@@ -99,39 +98,6 @@ fn at_once(target: Target, came: u64, result: c_int) -> c_int {
     super::counted(target, result)
 }
 
-/// In [`Now::waiting`]: the time is above this; the number of waiting threads below.
-const TIME_SHIFT: u32 = 16;
-const WAITERS: u64 = (1 << TIME_SHIFT) - 1;
-
-/// How long all have waited until `now`, in all: modulo 2^48 and shifted.
-fn waited_until(now: u64, waiting: u64) -> u64 {
-    (waiting & !WAITERS).wrapping_add((waiting & WAITERS).wrapping_mul(now << TIME_SHIFT))
-}
-
-/// A thread begins to wait, at this time.
-fn begins(now: &Now, at: u64) {
-    now.waiting.fetch_add((at << TIME_SHIFT).wrapping_neg().wrapping_add(1), RELAXED);
-    if now.waited_since_ns.load(RELAXED) == 0 {
-        let _ = now.waited_since_ns.compare_exchange(0, at, RELAXED, RELAXED);
-    }
-}
-
-/// A thread that has waited since `began` does not any more. `alone`: nobody else has the lock now.
-///
-/// [`Now::waited_since_ns`] is a time at which the lock was held, by whoever holds it now: if that is
-/// another thread by now, or nobody may hold it, it says nothing any more.
-fn ends(now: &Now, began: u64, at: u64, alone: bool) {
-    let before = now.waiting.fetch_add((at << TIME_SHIFT).wrapping_sub(1), RELAXED);
-    let since = &now.waited_since_ns;
-    if before & WAITERS == 1 {
-        since.store(0, RELAXED);
-    } else if alone {
-        since.store(at, RELAXED);
-    } else {
-        let _ = since.compare_exchange(began, 0, RELAXED, RELAXED);
-    }
-}
-
 struct Begun {
     /// The thread's variables, as an address.
     local: *const Local,
@@ -168,7 +134,7 @@ impl Begun {
 
     /// The calling thread waits from now on for what nobody holds.
     fn asleep(local: &Local, target: Target) -> Option<Self> {
-        let (number, lock) = locks::find_other(local, target)?;
+        let (number, lock) = locks::find_other(target, || local.stack())?;
         let contention = locks::make_contention(number, lock)?;
         let stack = local.stack();
         let at = Preload::now();
@@ -186,7 +152,11 @@ impl Begun {
         };
         let waited = Preload::now() - self.at;
         let note = self.note(how, waited, 0);
-        if waited < THRESHOLD_NS { local.note(note) } else { note.count(self.contention, local) }
+        if waited < THRESHOLD_NS {
+            local.note(note)
+        } else {
+            local.count_note(note, self.contention)
+        }
     }
 
     /// That the wait is over, after so long.
@@ -218,7 +188,7 @@ impl Begun {
         if is_short {
             return local.note(note);
         }
-        note.count(self.contention, local);
+        local.count_note(note, self.contention);
         let released = now.released_ns.load(RELAXED);
         let known = !given_up && released >= self.at;
         let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
@@ -252,23 +222,6 @@ impl Begun {
     }
 }
 
-/// Whether anybody waits for the lock whose [`ContentionEntry`] is at this place.
-#[inline(always)]
-pub(super) fn is_waited_for(contention: u32) -> bool {
-    locks::contention_at(contention).now.waiting.load(RELAXED) & WAITERS != 0
-}
-
-/// The calling thread has just taken the lock at an address: it is measured for how long it has it.
-#[cold]
-#[inline(never)]
-pub(super) fn time_hold(address: usize) {
-    if let Some(busy) = Busy::begin()
-        && let Some(local) = busy.local()
-    {
-        local.time(address, Preload::now());
-    }
-}
-
 /// A release that comes sooner than this after one that was charged is not looked at: what others
 /// wait meanwhile is charged to the next. So no time is lost. Of holds that are shorter, each place
 /// has its share by chance, which on average is its share of the time. In ticks of the CPU's
@@ -298,21 +251,8 @@ fn is_of_no_interest(address: usize) -> bool {
         return true;
     }
     let now = &locks::contention_at(contended).now;
-    now.waiting.load(RELAXED) == now.charged.load(RELAXED)
+    Waiting::now(now) == Waiting::charged(now)
         || ticks().wrapping_sub(now.charged_at.load(RELAXED)) < TOO_SOON
-}
-
-/// What others have waited for the lock until now and is not charged yet; from now on it is.
-fn charge_until(at: u64, now: &Now) -> u64 {
-    let waited = waited_until(at, now.waiting.load(RELAXED));
-    let charged = now.charged.load(RELAXED);
-    let delay = waited.wrapping_sub(charged) >> TIME_SHIFT;
-    // Another thread may have charged until a later time: that is not taken back. And between two such
-    // looks, a wait may have ended at a time slightly before the first one.
-    let is_later = delay >> (u64::BITS - TIME_SHIFT - 1) == 0;
-    // Not a store: several readers may be about to leave, of whom one is charged.
-    let is_charged = || now.charged.compare_exchange(charged, waited, RELAXED, RELAXED).is_ok();
-    if is_later && is_charged() { delay } else { 0 }
 }
 
 /// The CPU's counter.
@@ -331,13 +271,13 @@ fn charge(address: usize, released: Option<u64>) {
     let since = local.held_since(address);
     let Some((lock, contention)) = local.contention(address) else { return };
     let now = &contention.now;
-    let waiting = now.waiting.load(RELAXED);
-    if since.is_none() && waiting == now.charged.load(RELAXED) {
+    let waiting = Waiting::now(now);
+    if since.is_none() && waiting == Waiting::charged(now) {
         return;
     }
     let at = released.unwrap_or_else(Preload::now);
     let delay = charge_until(at, now);
-    let wanted = delay > 0 || waiting & WAITERS != 0;
+    let wanted = delay > 0 || waiting.is_any();
     let waited_since = if wanted { now.waited_since_ns.swap(0, RELAXED) } else { 0 };
     // The first waiter found the lock held: by this thread, unless another has it by now.
     let known = waited_since != 0 && released.is_none();
@@ -497,89 +437,7 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
     place.number.store(number, Ordering::Release);
 }
 
-static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 16);
-static INDEX: Index = Index::new();
-
 pub(super) fn forget() {
-    PLACES.forget();
-    INDEX.forget();
     WAITS.store(core::ptr::null_mut(), RELAXED);
     NUMBER.store(0, RELAXED);
-}
-
-/// A lock's number plus one, a stack, and in which way the lock was waited for or held there.
-struct AtPlace([u32; 3]);
-
-impl AtPlace {
-    fn of(place: &PlaceEntry) -> [u32; 3] {
-        [&place.lock, &place.stack, &place.side].map(|part| part.load(RELAXED))
-    }
-}
-
-fn hash(place: [u32; 3]) -> u64 {
-    place.iter().fold(0, |hash, &part| mix(hash, part.into()))
-}
-
-impl Entries for AtPlace {
-    fn hash(&self, number: u32) -> u64 {
-        PLACES.get(number).map_or(0, |place| hash(Self::of(place)))
-    }
-
-    fn is_it(&self, number: u32) -> bool {
-        PLACES.get(number).is_some_and(|place| Self::of(place) == self.0)
-    }
-}
-
-/// The entry that counts at this place: a lock's number plus one, a stack, and a side.
-pub(super) fn place(place: [u32; 3]) -> Option<&'static PlaceEntry> {
-    let found = INDEX.find_or_add(hash(place), &AtPlace(place), || {
-        let (number, new) = PLACES.add()?;
-        let all = [&new.lock, &new.stack, &new.side];
-        all.iter().zip(place).for_each(|(part, value)| part.store(value, RELAXED));
-        Some(number)
-    });
-    found.and_then(|(number, _)| PLACES.get(number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What was known of an earlier holder is not said of a later one: that seemed to have held the
-    /// lock since the wait for the earlier one began.
-    #[test]
-    fn nobody_holds_a_lock_since_a_wait_that_is_over() {
-        // SAFETY: atomic numbers.
-        let now: Now = unsafe { core::mem::zeroed() };
-        let since = || now.waited_since_ns.load(RELAXED);
-        begins(&now, 100);
-        begins(&now, 200);
-        assert_eq!(since(), 100);
-        ends(&now, 200, 300, false);
-        assert_eq!(since(), 100, "the other one still waits, for the same holder");
-        begins(&now, 400);
-        ends(&now, 100, 500, true);
-        assert_eq!(since(), 500, "another holder, for whom somebody waits");
-        ends(&now, 400, 600, false);
-        assert_eq!((since(), now.waiting.load(RELAXED) & WAITERS), (0, 0));
-        begins(&now, 700);
-        ends(&now, 700, 800, true);
-        assert_eq!(since(), 0);
-        // 100 + 400 + 200 + 100.
-        assert_eq!(waited_until(9000, now.waiting.load(RELAXED)) >> TIME_SHIFT, 800);
-    }
-
-    /// A thread that looked at its release late took back what another had charged until then, and that
-    /// was charged again.
-    #[test]
-    fn what_was_charged_is_not_taken_back() {
-        // SAFETY: atomic numbers.
-        let now: Now = unsafe { core::mem::zeroed() };
-        begins(&now, 100);
-        assert_eq!(charge_until(300, &now), 200);
-        assert_eq!(charge_until(250, &now), 0, "the other has charged that");
-        assert_eq!(charge_until(400, &now), 100);
-        ends(&now, 100, 450, true);
-        assert_eq!(charge_until(500, &now), 50);
-    }
 }

@@ -38,7 +38,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use libc::pthread_t;
 
 use super::{
-    RECORDS, Record, Recorded, State, enter, own_record, record_hint, state, whole_record,
+    Record, Recorded, State, by_number, enter, own_record, record_hint, state, whole_record,
 };
 use crate::process::real;
 
@@ -112,22 +112,22 @@ pub(crate) unsafe fn cancel(thread: pthread_t, cancel: impl FnOnce() -> c_int) -
     let answer = me.cancels.close(question);
     // SAFETY: null, or from the pool.
     let found = unsafe { found.as_ref() };
-    for record in [found, by_number(answer)].into_iter().flatten() {
+    for record in [found, by_next_number(answer)].into_iter().flatten() {
         record.cancels.count.fetch_add(1, Ordering::SeqCst);
         record.thread.unpark();
     }
     result
 }
 
-/// The record of this number, which is one more than the pool's; `None` for zero.
-fn by_number(number: u32) -> Option<&'static Record> {
-    RECORDS.get(number.checked_sub(1)?)
+/// The record of this number, which is one more than its own; `None` for zero.
+fn by_next_number(number: u32) -> Option<&'static Record> {
+    by_number(number.checked_sub(1)?)
 }
 
 /// Called by a thread that has made the record of this number its own.
 pub(super) fn answer(state: &State, number: u32) {
     let asked = state.asked.load(Ordering::SeqCst);
-    if let Some(canceller) = by_number(asked as u32) {
+    if let Some(canceller) = by_next_number(asked as u32) {
         canceller.cancels.answer(asked >> NUMBER_SHIFT, number + 1);
     }
 }

@@ -3,38 +3,47 @@
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod cancel;
 pub(crate) mod held;
-pub(crate) mod platform;
 mod spilled;
 
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use fairlock::platform::linux::Linux;
+use fairlock::platform::{System, WaitOutcome};
 use fairlock::wait::Thread;
 
 use self::held::Held;
-use self::platform::Preload;
-use crate::posix::as_glibc;
 use crate::process::config::{self, Kind, Mode};
-use crate::process::fork;
 use crate::process::mutex::{Guard, Mutex};
 use crate::process::pool::{Pool, Pooled};
-use crate::profile::{self, Mine};
+use crate::process::tls::of_each_thread;
+use crate::process::{clock, fork, glibc};
 
-/// Uncontended mutexes may be used as thin ones, and `tid` is known.
-pub(crate) const THIN: u8 = 1 << 0;
-/// Mutexes are counted for the profile.
-pub(crate) const COUNTED: u8 = 1 << 1;
-/// Mutexes are glibc's, and normal ones are taken and released as glibc does it, with `tid`.
-pub(crate) const AS_GLIBC: u8 = 1 << 2;
+/// What a thread may do at once with a mutex where nobody is in the way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mutexes {
+    /// Nothing; or it has not [entered](enter).
+    InGeneral = 0,
+    /// Use it as a thin one; `tid` is known.
+    Thin,
+    /// The same, and it is counted for the profile.
+    ThinCounted,
+    /// All are glibc's, and counted. Normal ones are taken and released as glibc does it, with `tid`.
+    AsGlibcCounted,
+    /// All are glibc's, and counted.
+    GlibcsCounted,
+}
 
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
     /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
     plain: Cell<bool>,
-    /// The same for mutexes: any of [`THIN`], [`COUNTED`] and [`AS_GLIBC`].
-    mutexes: Cell<u8>,
+    /// The same for mutexes.
+    mutexes: Cell<Mutexes>,
     /// Whether statistics are counted.
     observes: Cell<bool>,
     /// The question of the thread that cancels this one, or did so last: its number in the upper
@@ -52,7 +61,6 @@ pub(crate) struct State {
     record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
-    profile: Mine,
     held: Held,
 }
 
@@ -62,9 +70,8 @@ impl State {
         self.plain.get()
     }
 
-    /// Any of [`THIN`], [`COUNTED`] and [`AS_GLIBC`].
     #[inline(always)]
-    pub(crate) fn mutexes(&self) -> u8 {
+    pub(crate) fn mutexes(&self) -> Mutexes {
         self.mutexes.get()
     }
 
@@ -97,18 +104,6 @@ impl State {
         result
     }
 
-    /// What the profile has of the thread.
-    #[inline(always)]
-    pub(crate) fn profile(&self) -> &Mine {
-        &self.profile
-    }
-
-    /// Whether the thread has entered in this process.
-    #[inline(always)]
-    pub(crate) fn is_of_this_process(&self) -> bool {
-        self.process.get() == fork::number()
-    }
-
     /// The locks that the thread reads.
     #[inline(always)]
     pub(crate) fn held(&self) -> &Held {
@@ -116,41 +111,9 @@ impl State {
     }
 }
 
-// The memory of a `State`, in the thread's static TLS block: the address is an offset
-// from the thread pointer, where the `thread_local!` of a shared library is a call of
-// `__tls_get_addr`.
-core::arch::global_asm!(
-    ".pushsection .tbss.fairlock_preload_state,\"awT\",@nobits",
-    ".balign 16",
-    ".globl fairlock_preload_state",
-    ".hidden fairlock_preload_state",
-    ".type fairlock_preload_state,@object",
-    "fairlock_preload_state:",
-    ".zero {size}",
-    ".size fairlock_preload_state,{size}",
-    ".popsection",
-    size = const size_of::<State>(),
-);
-
-const _: () = assert!(align_of::<State>() <= 16);
-
-/// The calling thread's variables.
-#[inline(always)]
-pub(crate) fn state() -> &'static State {
-    let state: *const State;
-    // SAFETY: the offset of `fairlock_preload_state` is constant once the library is
-    // loaded, and fs:0 holds the thread pointer.
-    unsafe {
-        core::arch::asm!(
-            "mov {0}, qword ptr [rip + fairlock_preload_state@GOTTPOFF]",
-            "add {0}, qword ptr fs:[0]",
-            out(reg) state,
-            options(pure, readonly, nostack)
-        );
-    }
-    // SAFETY: memory of that size and alignment, valid as long as the thread runs its
-    // code, and zero at first, which is a `State`. Not `Sync`, so it stays with the thread.
-    unsafe { &*state }
+of_each_thread! {
+    /// The calling thread's variables.
+    state: State, "fairlock_preload_state"
 }
 
 /// As [`state`], after the first call in a thread that uses a lock, or in the first thread of a new
@@ -168,7 +131,8 @@ pub(crate) fn enter() -> &'static State {
 #[cold]
 fn first(state: &State, process: u32) {
     let on = config::mode() == Mode::On;
-    let plain = on && !profile::is_on() && config::serves(Kind::Rwlock);
+    let counted = config::profiles();
+    let plain = on && !counted && config::serves(Kind::Rwlock);
     if state.tid.get() == 0 {
         state.held.init(plain);
     }
@@ -177,15 +141,18 @@ fn first(state: &State, process: u32) {
     // A child takes a new record: queues that do not exist here may have kept the old record's
     // node.
     state.record.store(ptr::null_mut(), Ordering::Relaxed);
-    state.profile.forget();
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
-    let thin = if on && config::serves(Kind::Mutex) { THIN } else { 0 };
-    let counted = if profile::is_on() { COUNTED } else { 0 };
-    // If a sandbox hides the thread's number, glibc's mutexes are not taken as glibc does it.
-    let tid = state.tid.get();
-    let knows = counted != 0 && thin == 0 && tid & UNKNOWN == 0 && as_glibc::is_known(tid);
-    state.mutexes.set(thin | counted | if knows { AS_GLIBC } else { 0 });
+    let thin = on && config::serves(Kind::Mutex);
+    let tid = state.tid();
+    state.mutexes.set(match (thin, counted) {
+        (true, false) => Mutexes::Thin,
+        (true, true) => Mutexes::ThinCounted,
+        // If a sandbox hides the thread's number, glibc's mutexes are not taken as glibc does it.
+        (false, true) if tid < UNKNOWN && glibc::is_known(tid) => Mutexes::AsGlibcCounted,
+        (false, true) => Mutexes::GlibcsCounted,
+        (false, false) => Mutexes::InGeneral,
+    });
     state.plain.set(plain);
 }
 
@@ -211,7 +178,7 @@ pub(crate) fn enter_child() {
     }
 }
 
-/// In a thread's number: it is not the one of the kernel.
+/// A thread's number, from here on, is not the one of the kernel.
 const UNKNOWN: u32 = 1 << 31;
 
 fn gettid() -> u32 {
@@ -241,7 +208,7 @@ impl Pooled for Record {
     }
 }
 
-pub(crate) static RECORDS: Pool<Record> = Pool::new();
+static RECORDS: Pool<Record> = Pool::new();
 
 /// How many such calls may be within each other.
 const USES: usize = 4;
@@ -280,9 +247,18 @@ impl Drop for Use {
 /// Whether any thread is about to use the slot. SeqCst: see [`Use::of`].
 pub(crate) fn is_used(number: u32) -> bool {
     MORE_USES.load(Ordering::SeqCst) > 0
-        || (0..RECORDS.len()).filter_map(|record| RECORDS.get(record)).any(|record| {
+        || (0..RECORDS.len()).chain([SPARE_NUMBER]).filter_map(by_number).any(|record| {
             record.uses.iter().any(|place| place.load(Ordering::SeqCst) == number + 1)
         })
+}
+
+/// The record of this number, if there is one.
+fn by_number(number: u32) -> Option<&'static Record> {
+    match number {
+        // Acquire: it is made. SAFETY: null, or memory that is always there.
+        SPARE_NUMBER => unsafe { SPARE.load(Ordering::Acquire).as_ref() },
+        number => RECORDS.get(number),
+    }
 }
 
 /// The calling thread's record, as the locks know it.
@@ -328,23 +304,16 @@ impl Record {
     }
 }
 
-/// For threads that have no record, one at a time. Null before there is one.
+/// The record of threads that have none, one at a time. Null before it was needed.
 static SPARE: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+/// Its number: no record of the pool has it.
+const SPARE_NUMBER: u32 = u32::MAX - 1;
 
-/// Makes sure of the spare record: false if there is no memory for it. Before any lock is used.
-pub(crate) fn reserve() -> bool {
-    if SPARE.load(Ordering::Relaxed).is_null() {
-        let Some(record) = RECORDS.take(Record::new) else { return false };
-        // Release: a thread that finds the record finds it made. If another one has come first, the
-        // record is left to those that are to come.
-        let (new, order) =
-            (ptr::from_ref(record).cast_mut(), (Ordering::Release, Ordering::Relaxed));
-        if SPARE.compare_exchange(ptr::null_mut(), new, order.0, order.1).is_err() {
-            RECORDS.give(record.number, record);
-        }
-    }
-    true
-}
+/// The memory for it, which is there from the beginning.
+struct Room(UnsafeCell<MaybeUninit<Record>>);
+
+// SAFETY: used once, under a mutex.
+unsafe impl Sync for Room {}
 
 /// While this lives, the calling thread has a record: if there is no memory for one of its own, the
 /// spare one. Then it must not wait for what others do with the program's locks.
@@ -360,8 +329,15 @@ impl Recorded {
     fn with_spare() -> Self {
         static SPARE_IS_USED: Mutex = Mutex::new();
         let guard = SPARE_IS_USED.lock();
-        // Acquire: see `reserve`.
-        state().record.store(SPARE.load(Ordering::Acquire), Ordering::Relaxed);
+        static ROOM: Room = Room(UnsafeCell::new(MaybeUninit::uninit()));
+        // Relaxed, but for the store: under the mutex.
+        if SPARE.load(Ordering::Relaxed).is_null() {
+            // SAFETY: nobody else knows the room.
+            let made = unsafe { (*ROOM.0.get()).write(Record::new(SPARE_NUMBER)) };
+            // Release: a thread that finds the record finds it made.
+            SPARE.store(made, Ordering::Release);
+        }
+        state().record.store(SPARE.load(Ordering::Relaxed), Ordering::Relaxed);
         Self(Some(guard))
     }
 }
@@ -392,12 +368,11 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 const KEYS_IN_THREAD: usize = 32;
 
 /// Makes threads tidy up when they end. Of the keys that have their place in the thread this takes the last: programs
-/// have the others, by the numbers that they have without this library.
-pub(crate) fn start() {
+/// have the others, by the numbers that they have without this library. `ends` has to call [`tidy_up`].
+pub(crate) fn start(ends: unsafe extern "C" fn(*mut c_void)) {
     let mut keys = [0; KEYS_IN_THREAD];
-    // SAFETY: each key is written, and `tidy_up` takes what `tidy_up_at_exit` sets.
-    let made =
-        keys.each_mut().map(|key| unsafe { libc::pthread_key_create(key, Some(tidy_up)) } == 0);
+    // SAFETY: each key is written, and `ends` takes anything.
+    let made = keys.each_mut().map(|key| unsafe { libc::pthread_key_create(key, Some(ends)) } == 0);
     let mut made = keys.into_iter().zip(made).filter_map(|(key, made)| made.then_some(key));
     if let Some(last) = made.next_back() {
         // Relaxed, here and below: no other memory is read on the strength of it.
@@ -416,17 +391,99 @@ pub(crate) fn tidy_up_at_exit(state: &State) {
     }
 }
 
-/// Called when the thread ends. Other destructors may use locks after this one: then it is called
-/// again.
-extern "C" fn tidy_up(state: *mut c_void) {
-    // SAFETY: what `tidy_up_at_exit` set, in the thread whose state it is.
-    let state = unsafe { &*state.cast::<State>() };
-    profile::thread_ends(state);
+/// Called when the calling thread ends.
+pub(crate) fn tidy_up() {
+    let state = state();
     state.held.tidy_up();
     let record = state.record.swap(ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: null, or from the pool.
     if let Some(record) = unsafe { record.as_ref() } {
         RECORDS.give(record.number, record);
+    }
+}
+
+/// Linux as `fairlock` has it, with thread records and a count of CPUs that need neither the
+/// program's allocator nor the standard library, and with libc's clock, which works under valgrind.
+pub(crate) struct Preload;
+
+// SAFETY: a thread has its record until it ends, when it goes back to a pool that is
+// never freed; all else is Linux's.
+unsafe impl System for Preload {
+    type AtomicUsize = AtomicUsize;
+    type AtomicU32 = AtomicU32;
+    type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
+
+    #[inline(always)]
+    fn pause() {
+        Linux::pause();
+    }
+
+    fn yield_now() {
+        // SAFETY: no arguments. A sandbox may refuse the call.
+        unsafe { libc::sched_yield() };
+    }
+
+    #[inline]
+    fn now() -> u64 {
+        clock(libc::CLOCK_MONOTONIC)
+    }
+
+    fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<u64>,
+        interruptible: bool,
+    ) -> WaitOutcome {
+        Linux::wait(word, expected, deadline, interruptible)
+    }
+
+    fn wake_one(word: &AtomicU32) {
+        Linux::wake_one(word);
+    }
+
+    #[inline]
+    fn thread() -> &'static Thread<Self> {
+        record()
+    }
+
+    #[inline(always)]
+    fn thread_hint() -> usize {
+        record_hint()
+    }
+
+    #[inline]
+    fn cpu() -> Option<u32> {
+        Linux::cpu()
+    }
+
+    fn priority() -> u8 {
+        Linux::priority().saturating_add(state().more_priority.get())
+    }
+
+    fn cpus() -> usize {
+        static CPUS: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: a cached number that any thread may compute again.
+        match CPUS.load(Ordering::Relaxed) {
+            0 => {
+                let n = count_cpus();
+                CPUS.store(n, Ordering::Relaxed);
+                n
+            }
+            n => n,
+        }
+    }
+}
+
+/// The number of CPUs that this thread may run on.
+fn count_cpus() -> usize {
+    // SAFETY: a set of CPUs is plain bits; the kernel writes no more than it is told.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&set), &mut set) != 0 {
+            return 1; // more than the set has room for
+        }
+        (libc::CPU_COUNT(&set) as usize).max(1)
     }
 }
 
@@ -469,7 +526,10 @@ mod tests {
     #[test]
     fn records_of_ended_threads_are_used_again() {
         fairlock_testing::alone(|| {
-            start();
+            extern "C" fn ends(_: *mut c_void) {
+                tidy_up();
+            }
+            start(ends);
             let record = || std::thread::spawn(|| ptr::from_ref(record()) as usize);
             let first = record().join().unwrap();
             assert!((0..200).all(|_| record().join().unwrap() == first));

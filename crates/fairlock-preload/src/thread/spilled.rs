@@ -1,141 +1,53 @@
 //! Addresses, each with how often it is held: the locks that a thread reads beyond the few that it
 //! took last. Every operation takes the same time, however many there are.
-//!
-//! A table with open addressing, in memory from the system; at least half of it is empty.
 
-use core::cell::Cell;
-use core::ptr;
+use crate::process::table::{Open, spread};
 
-use crate::process::memory;
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Entry {
     /// Zero: the entry is empty.
     address: usize,
     count: u64,
 }
 
-/// How many entries there is room for at first: a page.
-const SMALLEST: usize = 4096 / size_of::<Entry>();
-
 /// All zero at first: empty.
-pub(super) struct Spilled {
-    entries: Cell<*mut Entry>,
-    capacity: Cell<usize>,
-    len: Cell<usize>,
-}
+pub(super) struct Spilled(Open<Entry>);
 
 impl Spilled {
     /// Holds `address` once more; false if there is no memory for it.
     pub(super) fn add(&self, address: usize) -> bool {
-        if (self.len.get() + 1) * 2 > self.capacity.get() && !self.grow() {
-            return false;
+        let has_room = self.0.make_room(|entry| spread(entry.address));
+        if has_room {
+            let at = self.find(address);
+            self.0.set(at, Entry { address, count: self.0.get(at).count + 1 });
         }
-        let index = self.find(address);
-        let Entry { address: found, count } = self.read(index);
-        if found == 0 {
-            self.len.set(self.len.get() + 1);
-        }
-        self.write(index, Entry { address, count: count + 1 });
-        true
+        has_room
     }
 
     /// Holds `address` once less, if at all.
     pub(super) fn remove(&self, address: usize) {
-        if self.len.get() == 0 {
+        if self.0.len() == 0 {
             return;
         }
-        let index = self.find(address);
-        match self.read(index) {
-            Entry { address: 0, .. } => {}
-            Entry { count: 1, .. } => self.take_out(index),
-            Entry { count, .. } => self.write(index, Entry { address, count: count - 1 }),
+        let at = self.find(address);
+        match self.0.get(at).count {
+            0 => {}
+            1 => self.0.take_out(at, |entry| spread(entry.address)),
+            count => self.0.set(at, Entry { address, count: count - 1 }),
         }
     }
 
     pub(super) fn contains(&self, address: usize) -> bool {
-        self.len.get() > 0 && self.read(self.find(address)).address == address
+        self.0.len() > 0 && self.0.get(self.find(address)).count > 0
     }
 
     pub(super) fn tidy_up(&self) {
-        let (entries, capacity) = (self.entries.replace(ptr::null_mut()), self.capacity.take());
-        self.len.set(0);
-        if capacity > 0 {
-            // SAFETY: mapped by `grow`, and given up.
-            unsafe { memory::unmap(entries.cast(), capacity * size_of::<Entry>()) };
-        }
+        self.0.clear();
     }
 
-    fn grow(&self) -> bool {
-        let (old, len) = (self.entries.get(), self.capacity.get());
-        let capacity = (len * 2).max(SMALLEST);
-        let Some(memory) = memory::map(capacity * size_of::<Entry>()) else { return false };
-        self.entries.set(memory.cast().as_ptr());
-        self.capacity.set(capacity);
-        for index in 0..len {
-            // SAFETY: there were so many.
-            let entry = unsafe { old.add(index).read() };
-            if entry.address != 0 {
-                self.write(self.find(entry.address), entry);
-            }
-        }
-        if len > 0 {
-            // SAFETY: mapped earlier, and replaced.
-            unsafe { memory::unmap(old.cast(), len * size_of::<Entry>()) };
-        }
-        true
-    }
-
-    /// Where `address` is, or the empty place where it would be.
+    /// Where `address` is, or would be.
     fn find(&self, address: usize) -> usize {
-        let mut index = self.home(address);
-        while ![0, address].contains(&self.read(index).address) {
-            index = self.after(index);
-        }
-        index
-    }
-
-    /// Empties a place. Entries behind it that it kept from their own places move up.
-    fn take_out(&self, index: usize) {
-        let mut hole = index;
-        let mut next = self.after(hole);
-        loop {
-            let entry = self.read(next);
-            if entry.address == 0 {
-                break;
-            }
-            let distance = |from: usize, to: usize| to.wrapping_sub(from) % self.capacity.get();
-            let home = self.home(entry.address);
-            if distance(home, next) >= distance(hole, next) {
-                self.write(hole, entry);
-                hole = next;
-            }
-            next = self.after(next);
-        }
-        self.write(hole, Entry { address: 0, count: 0 });
-        self.len.set(self.len.get() - 1);
-    }
-
-    fn home(&self, address: usize) -> usize {
-        // Fibonacci hashing: locks are often at equal distances.
-        let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> (u64::BITS - self.capacity.get().ilog2())) as usize
-    }
-
-    fn after(&self, index: usize) -> usize {
-        (index + 1) % self.capacity.get()
-    }
-
-    fn read(&self, index: usize) -> Entry {
-        debug_assert!(index < self.capacity.get());
-        // SAFETY: the index is below the capacity; the entry is zero, or written.
-        unsafe { self.entries.get().add(index).read() }
-    }
-
-    fn write(&self, index: usize, entry: Entry) {
-        debug_assert!(index < self.capacity.get());
-        // SAFETY: as above. Only this thread uses the entries.
-        unsafe { self.entries.get().add(index).write(entry) };
+        self.0.find(spread(address), |entry| entry.address == address)
     }
 }
 
@@ -144,8 +56,7 @@ mod tests {
     use super::*;
 
     fn empty() -> Spilled {
-        let (entries, zero) = (Cell::new(ptr::null_mut()), || Cell::new(0));
-        Spilled { entries, capacity: zero(), len: zero() }
+        Spilled(Open::new())
     }
 
     #[test]
@@ -171,10 +82,10 @@ mod tests {
             }
             assert_eq!(held.contains(address), model.contains_key(&address));
         }
-        assert_eq!(held.len.get(), model.len());
+        assert_eq!(held.0.len(), model.len());
         assert!((1..=3000).all(|n| held.contains(n * 56) == model.contains_key(&(n * 56))));
         held.tidy_up();
-        assert!(!held.contains(56) && held.capacity.get() == 0);
+        assert!(!held.contains(56) && held.0.is_full());
     }
 
     /// However many entries there are, at whatever distance, and in whatever order they are
@@ -184,11 +95,11 @@ mod tests {
         for distance in [56, 64, 4096] {
             let held = empty();
             (1..=100_000).for_each(|n| assert!(held.add(n * distance)));
-            let far = |address| held.find(address).wrapping_sub(held.home(address));
-            let longest = (1..=100_000).map(|n| far(n * distance) % held.capacity.get()).max();
+            let far = |address| held.0.distance(held.0.home(spread(address)), held.find(address));
+            let longest = (1..=100_000).map(|n| far(n * distance)).max();
             assert!(longest.unwrap() < 64, "{longest:?}");
             (1..=100_000).for_each(|n| held.remove(n * distance));
-            assert_eq!(held.len.get(), 0);
+            assert_eq!(held.0.len(), 0);
             held.tidy_up();
         }
     }

@@ -19,16 +19,16 @@ use fairlock::wait::WaitError;
 use fairlock_profile::layout::kind;
 use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};
 
-use super::count::Count;
 use super::if_aligned;
 use super::mutex;
 use super::until::Until;
 use crate::process::config::{self, Kind};
 use crate::process::mutex::Mutex;
-use crate::process::registry::nap;
+use crate::process::word::{CondFlags, Count};
 use crate::profile;
+use crate::registry::nap;
+use crate::thread::Preload;
 use crate::thread::cancel::Deferred;
-use crate::thread::platform::Preload;
 use crate::waiters::{Queue, Waiter};
 
 /// The program's condition variable.
@@ -43,7 +43,7 @@ pub(super) struct Cond {
     /// (`__g1_orig_size`)
     mutex: Mutex,
     /// Which clock, and whether it is shared. (`__wrefs`)
-    flags: u32,
+    flags: CondFlags,
     _signals: [u32; 2],
 }
 
@@ -60,9 +60,6 @@ fn asleep(cond: *mut pthread_cond_t, wait: impl FnOnce() -> c_int) -> c_int {
 
 const CONDITION: fn(usize) -> u32 = |_| kind::CONDITION;
 
-const SHARED: u32 = 1 << 0;
-const MONOTONIC: u32 = 1 << 1;
-
 impl Cond {
     /// The condition variable, unless it is left to glibc: if it is shared or misaligned.
     ///
@@ -72,7 +69,7 @@ impl Cond {
     unsafe fn ours<'a>(cond: *mut pthread_cond_t) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
         let cond: &Self = unsafe { if_aligned(cond.cast()) }?;
-        (cond.flags & SHARED == 0 && config::serves(Kind::Mutex)).then_some(cond)
+        (!cond.flags.is_shared() && config::serves(Kind::Mutex)).then_some(cond)
     }
 
     /// The clock of timed waits, of ours and glibc's.
@@ -80,10 +77,9 @@ impl Cond {
     /// # Safety
     /// As above.
     unsafe fn clock(cond: *mut pthread_cond_t) -> libc::clockid_t {
+        let flags = cond.wrapping_byte_add(offset_of!(Self, flags)).cast::<CondFlags>();
         // SAFETY: within the condition variable, which may be at any address.
-        let flags =
-            unsafe { cond.byte_add(offset_of!(Self, flags)).cast::<u32>().read_unaligned() };
-        if flags & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
+        unsafe { flags.read_unaligned() }.clock()
     }
 
     fn pointer(&self) -> *mut pthread_cond_t {

@@ -15,8 +15,8 @@ use libc::{pthread_cond_t, pthread_mutex_t};
 use super::super::until::Until;
 use super::away_from;
 use crate::process::table::spread_over;
+use crate::thread::Preload;
 use crate::thread::cancel::Deferred;
-use crate::thread::platform::Preload;
 
 /// How long a wait takes at most. In ns; compared with the time since it began.
 const LONGEST_NS: u64 = 50_000_000;

@@ -3,14 +3,13 @@
 //! It is a thin lock that is only ever written, in bytes that glibc uses for robust mutexes and
 //! those that inherit priorities. These mutexes stay glibc's, and so do shared ones.
 
-pub(crate) mod as_glibc;
 #[cfg(not(test))] // a test's own locks are libc's
 pub(super) mod symbols;
 pub(crate) mod watched;
 
 use core::ffi::c_int;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, pthread_mutex_t};
 
@@ -20,28 +19,19 @@ use super::until::Until;
 use crate::head::Exit;
 use crate::process::alone;
 use crate::process::config::{self, Kind};
+use crate::process::glibc::Words;
 use crate::process::real;
-use crate::process::registry::{self, Head};
+use crate::process::word::MutexKind;
+use crate::registry::{self, Head};
 use crate::slot::Slot;
 use crate::thread::cancel::Whole;
-use crate::thread::platform::Preload;
-use crate::thread::{self, COUNTED, State, THIN};
+use crate::thread::{self, Mutexes, Preload, State};
 use fairlock::wait::Wait;
 
-/// The program's mutex. Its holder, and how often that has it, are where debuggers look for them.
+/// The program's mutex.
 #[repr(C)]
 pub(super) struct Mutex {
-    /// `__lock`: glibc's.
-    lock: AtomicU32,
-    /// `__count`: how often the holder of a recursive mutex has it. Belongs to the holder.
-    count: AtomicU32,
-    /// `__owner`: the number of the holding thread, which alone stores or clears it.
-    owner: AtomicU32,
-    /// `__nusers`: how many wait at a condition variable with it; in glibc's, also how many hold it.
-    /// Belongs to the holder.
-    users: AtomicU32,
-    /// `__kind`.
-    kind: AtomicI32,
+    words: Words,
     /// Not zero once the mutex is inflated: a hint not to try to write to the head. Belongs to the
     /// holder. (`__spins`)
     inflated: AtomicU32,
@@ -53,19 +43,8 @@ pub(super) struct Mutex {
 const _: () = {
     assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
     assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
-    assert!(offset_of!(Mutex, kind) == 16 && offset_of!(Mutex, head) == 24);
+    assert!(offset_of!(Mutex, head) == 24);
 };
-
-/// What `__kind` says.
-const TYPE: c_int = 0b11;
-const NORMAL: c_int = 0;
-const RECURSIVE: c_int = 1;
-const ADAPTIVE: c_int = 3;
-/// The flags of robust, inheriting, protecting and shared mutexes, and unknown kinds: these are
-/// glibc's.
-const NOT_OURS: c_int = 0b1111_1100;
-/// The kind after `destroy`, which glibc refuses.
-const DESTROYED: c_int = -1;
 
 impl Inflatable for Mutex {
     fn head(&self) -> &Head {
@@ -92,7 +71,7 @@ impl Mutex {
 
     /// Whether it is this library's, not glibc's.
     fn is_ours(&self) -> bool {
-        self.kind() & NOT_OURS == 0 && config::serves(Kind::Mutex)
+        self.kind().may_be_ours() && config::serves(Kind::Mutex)
     }
 
     #[inline(always)]
@@ -101,8 +80,8 @@ impl Mutex {
     }
 
     #[inline(always)]
-    fn kind(&self) -> c_int {
-        self.kind.load(Ordering::Relaxed)
+    fn kind(&self) -> MutexKind {
+        self.words.kind()
     }
 
     // ---- uncontended: as few instructions as possible ----
@@ -111,7 +90,7 @@ impl Mutex {
     #[inline(always)]
     fn lock_at_once(&self, me: &State) -> bool {
         let kind = self.kind();
-        if kind & NOT_OURS != 0 || self.seems_inflated() {
+        if !kind.may_be_ours() || self.seems_inflated() {
             return false;
         }
         let taken = match alone::is_alone() {
@@ -128,12 +107,12 @@ impl Mutex {
     #[inline(always)]
     fn unlock_at_once(&self, me: &State) -> bool {
         let kind = self.kind();
-        if kind & NOT_OURS != 0 {
+        if !kind.may_be_ours() {
             return false;
         }
-        if !matches!(kind & TYPE, NORMAL | ADAPTIVE)
-            && (self.owner.load(Ordering::Relaxed) != me.tid()
-                || self.count.load(Ordering::Relaxed) > 1)
+        if kind.knows_its_owner()
+            && (self.words.owner.load(Ordering::Relaxed) != me.tid()
+                || self.words.count.load(Ordering::Relaxed) > 1)
         {
             return false;
         }
@@ -151,11 +130,8 @@ impl Mutex {
     fn lock_until(&self, until: Option<impl FnOnce() -> Result<Until, c_int>>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
-        match kind & TYPE {
-            NORMAL | ADAPTIVE => {}
-            _ if !me.is_named(self.owner.load(Ordering::Relaxed)) => {}
-            RECURSIVE => return self.lock_again(),
-            _ => return EDEADLK,
+        if kind.knows_its_owner() && self.is_owned_by(me) {
+            return if kind.is_recursive() { self.lock_again() } else { EDEADLK };
         }
         let until = match until {
             None => Until::Forever,
@@ -182,7 +158,7 @@ impl Mutex {
     fn try_lock(&self, try_slot: fn(&Slot<Preload>) -> Result<(), c_int>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
-        if kind & TYPE == RECURSIVE && me.is_named(self.owner.load(Ordering::Relaxed)) {
+        if kind.is_recursive() && self.is_owned_by(me) {
             return self.lock_again();
         }
         let entry = self.enter(me, Head::write);
@@ -192,14 +168,20 @@ impl Mutex {
         }
     }
 
+    fn is_owned_by(&self, me: &State) -> bool {
+        me.is_named(self.words.owner.load(Ordering::Relaxed))
+    }
+
     /// The holder of a recursive mutex takes it once more.
     fn lock_again(&self) -> c_int {
-        let Some(count) = self.count.load(Ordering::Relaxed).checked_add(1) else { return EAGAIN };
-        self.count.store(count, Ordering::Relaxed);
+        let Some(count) = self.words.count.load(Ordering::Relaxed).checked_add(1) else {
+            return EAGAIN;
+        };
+        self.words.count.store(count, Ordering::Relaxed);
         0
     }
 
-    fn taken(&self, kind: c_int, me: &State, slot: Option<&Slot<Preload>>) -> c_int {
+    fn taken(&self, kind: MutexKind, me: &State, slot: Option<&Slot<Preload>>) -> c_int {
         self.note(kind, me);
         if self.seems_inflated() != slot.is_some() {
             self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
@@ -212,23 +194,23 @@ impl Mutex {
 
     /// The caller has taken the mutex, and notes that.
     #[inline(always)]
-    fn note(&self, kind: c_int, me: &State) {
-        self.owner.store(me.tid(), Ordering::Relaxed);
-        if kind & TYPE == RECURSIVE {
-            self.count.store(1, Ordering::Relaxed);
+    fn note(&self, kind: MutexKind, me: &State) {
+        self.words.owner.store(me.tid(), Ordering::Relaxed);
+        if kind.is_recursive() {
+            self.words.count.store(1, Ordering::Relaxed);
         }
     }
 
     fn unlock(&self) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
-        if !matches!(kind & TYPE, NORMAL | ADAPTIVE) {
-            if !me.is_named(self.owner.load(Ordering::Relaxed)) {
+        if kind.knows_its_owner() {
+            if !self.is_owned_by(me) {
                 return EPERM;
             }
-            let count = self.count.load(Ordering::Relaxed);
+            let count = self.words.count.load(Ordering::Relaxed);
             if count > 1 {
-                self.count.store(count - 1, Ordering::Relaxed);
+                self.words.count.store(count - 1, Ordering::Relaxed);
                 return 0;
             }
         }
@@ -238,11 +220,11 @@ impl Mutex {
 
     /// Gives the mutex up. As soon as it is, it may be gone.
     #[inline(always)]
-    fn give_up(&self, kind: c_int) {
-        if kind & TYPE == RECURSIVE {
-            self.count.store(0, Ordering::Relaxed);
+    fn give_up(&self, kind: MutexKind) {
+        if kind.is_recursive() {
+            self.words.count.store(0, Ordering::Relaxed);
         }
-        self.owner.store(0, Ordering::Relaxed);
+        self.words.owner.store(0, Ordering::Relaxed);
         let left = !self.seems_inflated()
             && match alone::is_alone() {
                 true => self.head.leave_write_alone(),
@@ -273,7 +255,7 @@ impl Mutex {
     /// Fails if somebody holds the mutex, or waits at a condition variable with it, as glibc's does.
     fn destroy(&self) -> c_int {
         let address = self.address();
-        if self.users.load(Ordering::Relaxed) != 0 {
+        if self.words.users.load(Ordering::Relaxed) != 0 {
             return EBUSY;
         }
         match self.head.slot(address) {
@@ -282,7 +264,7 @@ impl Mutex {
             None if self.head.is_held() => return EBUSY,
             None => {}
         }
-        self.kind.store(DESTROYED, Ordering::Relaxed);
+        self.words.kind.store(MutexKind::DESTROYED.0, Ordering::Relaxed);
         0
     }
 }
@@ -323,8 +305,9 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes() {
-            THIN if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
-            mode if mode & COUNTED != 0 && watched::lock_at_once(mutex, me) => 0,
+            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
+            Mutexes::Thin | Mutexes::InGeneral => in_general(mutex),
+            _ if watched::lock_at_once(mutex, me) => 0,
             _ => in_general(mutex),
         }
     }
@@ -348,9 +331,9 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes() {
-            THIN if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
-            mode if mode & COUNTED != 0 => watched::unlock(mutex, me, in_general),
-            _ => in_general(mutex),
+            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
+            Mutexes::Thin | Mutexes::InGeneral => in_general(mutex),
+            _ => watched::unlock(mutex, me, in_general),
         }
     }
 }
@@ -380,7 +363,7 @@ pub(super) unsafe fn unlock_to_wait(mutex: *mut pthread_mutex_t) -> c_int {
 /// As above.
 unsafe fn users<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a AtomicU32> {
     // SAFETY: within the mutex.
-    let users = unsafe { mutex.byte_add(offset_of!(Mutex, users)) }.cast::<AtomicU32>();
+    let users = unsafe { mutex.byte_add(offset_of!(Mutex, words.users)) }.cast::<AtomicU32>();
     // SAFETY: the caller's promise.
     users.is_aligned().then(|| unsafe { &*users })
 }
@@ -402,7 +385,9 @@ pub(super) unsafe fn attempt_at_once(mutex: *mut pthread_mutex_t) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        if me.mutexes() == THIN && Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) {
+        if me.mutexes() == Mutexes::Thin
+            && Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me))
+        {
             0
         } else {
             watched::try_lock(mutex)

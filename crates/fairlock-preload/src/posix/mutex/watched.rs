@@ -1,27 +1,30 @@
 //! A `pthread_mutex_t` for the profile.
 
 use core::ffi::c_int;
+use core::mem::offset_of;
 
 use fairlock_profile::layout::{kind, side};
 use libc::{ETIMEDOUT, pthread_mutex_t};
 
-use super::{Mutex, NORMAL, NOT_OURS, attempt, take_at_once};
+use super::{Mutex, attempt, take_at_once};
 use crate::process::real;
+use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Coming, Target};
-use crate::thread::{self, AS_GLIBC, State, THIN};
+use crate::thread::{self, Mutexes, State};
 
-/// Words of glibc's mutex; ours has the same in two of them.
-const COUNT: usize = 1;
-const KIND: usize = 4;
-
-/// A word that nobody else changes meanwhile.
+/// A word that nobody else changes meanwhile, and that glibc's mutex has, too.
 ///
 /// # Safety
 /// A mutex that is initialised, here and below.
 #[inline(always)]
-unsafe fn word(mutex: usize, at: usize) -> u32 {
+unsafe fn word(mutex: usize, offset: usize) -> u32 {
     // SAFETY: a word of the mutex; the mutex may be at any address.
-    unsafe { core::ptr::with_exposed_provenance::<u32>(mutex).add(at).read_unaligned() }
+    unsafe { core::ptr::with_exposed_provenance::<u32>(mutex).byte_add(offset).read_unaligned() }
+}
+
+unsafe fn kind_of(mutex: usize) -> MutexKind {
+    // SAFETY: the caller's promise.
+    MutexKind(unsafe { word(mutex, offset_of!(Mutex, words.kind)) } as c_int)
 }
 
 fn target(mutex: *mut pthread_mutex_t) -> Target {
@@ -30,19 +33,16 @@ fn target(mutex: *mut pthread_mutex_t) -> Target {
 
 fn kind_at(mutex: usize) -> u32 {
     // SAFETY: called while the mutex is being taken.
-    match unsafe { word(mutex, KIND) } & 3 {
-        1 => kind::RECURSIVE,
-        2 => kind::ERRORCHECK,
-        3 => kind::ADAPTIVE,
-        _ => kind::MUTEX,
+    match unsafe { kind_of(mutex) }.of_type() {
+        MutexType::Normal => kind::MUTEX,
+        MutexType::Recursive => kind::RECURSIVE,
+        MutexType::ErrorChecking => kind::ERRORCHECK,
+        MutexType::Adaptive => kind::ADAPTIVE,
     }
 }
 
 #[inline(always)]
 pub(crate) unsafe fn lock(mutex: *mut pthread_mutex_t, wait: impl FnOnce() -> c_int) -> c_int {
-    if !profile::is_on() {
-        return wait();
-    }
     // SAFETY: the caller's promise.
     profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
 }
@@ -50,8 +50,7 @@ pub(crate) unsafe fn lock(mutex: *mut pthread_mutex_t, wait: impl FnOnce() -> c_
 #[inline(always)]
 pub(crate) unsafe fn try_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    let result = unsafe { attempt(mutex, super::try_lock) };
-    if profile::is_on() { profile::counted(target(mutex), result) } else { result }
+    profile::attempt(target(mutex), || unsafe { attempt(mutex, super::try_lock) })
 }
 
 /// Takes the mutex at once, and counts that. For a thread whose mutexes are counted.
@@ -61,14 +60,13 @@ pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bo
     // SAFETY: the caller's promise.
     let taken = unsafe {
         let Some(ours) = Mutex::at(mutex) else { return false };
-        if me.mutexes() & AS_GLIBC != 0 && ours.kind() == NORMAL {
-            ours.lock_as_glibc(me)
-        } else if ours.kind() & NOT_OURS != 0 {
-            false
-        } else if me.mutexes() & THIN != 0 {
-            ours.lock_at_once(me)
-        } else {
-            real::mutex_trylock(mutex) == 0
+        match me.mutexes() {
+            Mutexes::AsGlibcCounted if ours.kind() == MutexKind::NORMAL => {
+                ours.words.lock_as_glibc(me.tid())
+            }
+            _ if !ours.kind().may_be_ours() => false,
+            Mutexes::ThinCounted => ours.lock_at_once(me),
+            _ => real::mutex_trylock(mutex) == 0,
         }
     };
     if taken {
@@ -88,17 +86,16 @@ pub(super) unsafe fn unlock(
     let look = unsafe { about_to_unlock(mutex, me) };
     // SAFETY: as above.
     let result = unsafe {
-        if me.mutexes() & THIN == 0 {
-            let as_glibc = |ours: &Mutex| ours.unlock_as_glibc(me);
-            if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).is_some_and(as_glibc) {
+        let ours = Mutex::at(mutex);
+        match me.mutexes() {
+            Mutexes::ThinCounted if ours.is_some_and(|ours| ours.unlock_at_once(me)) => 0,
+            Mutexes::ThinCounted => in_general(mutex),
+            Mutexes::AsGlibcCounted
+                if ours.is_some_and(|ours| ours.words.unlock_as_glibc(me.tid())) =>
+            {
                 0
-            } else {
-                real::mutex_unlock(mutex)
             }
-        } else if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) {
-            0
-        } else {
-            in_general(mutex)
+            _ => real::mutex_unlock(mutex),
         }
     };
     profile::released(look);
@@ -113,10 +110,13 @@ unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t, me: &State) -> Option<pro
         || {
             // SAFETY: the caller's promise.
             let ours = unsafe { Mutex::at(mutex) };
-            me.mutexes() & AS_GLIBC == 0 || ours.is_none_or(Mutex::is_wanted_as_glibc)
+            me.mutexes() != Mutexes::AsGlibcCounted
+                || ours.is_none_or(|ours| ours.words.is_wanted_as_glibc())
         },
         // SAFETY: as above.
-        || unsafe { word(address, KIND) & 3 == 1 && word(address, COUNT) > 1 },
+        || unsafe {
+            kind_of(address).is_recursive() && word(address, offset_of!(Mutex, words.count)) > 1
+        },
     )
 }
 

@@ -11,10 +11,9 @@ use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::config;
-use super::fork;
-use super::registry::{self, Slot};
-use super::text::Text;
+use crate::process::text::Text;
+use crate::process::{self, config, fork};
+use crate::registry::{self, Slot};
 
 /// What the writer of a report needs. None of it is on a stack: that of a signal handler may be
 /// small.
@@ -48,7 +47,7 @@ static WORKSHOP: Workshop = Workshop {
 };
 
 /// Called when the library is loaded.
-pub(super) fn start() {
+pub(crate) fn start() {
     let Some(path) = config::variable(c"FAIRLOCK_STATS") else { return };
     // SAFETY: the process has one thread.
     let tools = unsafe { &mut *WORKSHOP.tools.get() };
@@ -111,7 +110,7 @@ extern "C" fn on_signal(_signal: c_int) {
 }
 
 /// Called when the process exits.
-pub(super) fn at_exit() {
+pub(crate) fn at_exit() {
     // If another thread writes a report at this moment, that will not take long.
     for _ in 0..1000 {
         if write_report(true) {
@@ -138,7 +137,7 @@ fn write_report(symbols: bool) -> bool {
         let _ = write_slot(&mut tools.file, slot, symbols);
     }
     if !tools.file.close() {
-        super::say("fairlock: cannot write the file that FAIRLOCK_STATS names\n");
+        process::say("fairlock: cannot write the file that FAIRLOCK_STATS names\n");
     }
     WORKSHOP.busy.store(0, Ordering::Release);
     true

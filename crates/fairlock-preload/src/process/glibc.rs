@@ -4,11 +4,27 @@
 //! These steps are as old as such mutexes; [`is_known`] looks whether they are still the same.
 //! Other kinds, and whatever takes longer, are left to glibc.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering};
 
-use super::Mutex;
-use crate::process::{alone, real};
-use crate::thread::State;
+use super::word::MutexKind;
+use super::{alone, real};
+
+/// What a `pthread_mutex_t` begins with, glibc's or ours. The holder, and how often that has it, are
+/// where debuggers look for them.
+#[repr(C)]
+pub(crate) struct Words {
+    /// `__lock`: glibc's.
+    lock: AtomicU32,
+    /// `__count`: how often the holder of a recursive mutex has it. Belongs to the holder.
+    pub(crate) count: AtomicU32,
+    /// `__owner`: the number of the holding thread, which alone stores or clears it.
+    pub(crate) owner: AtomicU32,
+    /// `__nusers`: how many wait at a condition variable with it; in glibc's, also how many hold it.
+    /// Belongs to the holder.
+    pub(crate) users: AtomicU32,
+    /// `__kind`.
+    pub(crate) kind: AtomicI32,
+}
 
 /// `__lock`: glibc has a third value for a mutex that others wait for.
 const FREE: u32 = 0;
@@ -30,26 +46,31 @@ pub(crate) fn is_known(tid: u32) -> bool {
 fn look(tid: u32) -> bool {
     let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     let mutex = &raw mut mutex;
-    // SAFETY: a mutex that nobody else knows.
+    // SAFETY: a mutex that nobody else knows, and that begins with these.
     unsafe {
-        let Some(words) = Mutex::at(mutex) else { return false };
+        let words = &*mutex.cast::<Words>();
         let taken = real::mutex_lock(mutex) == 0;
-        let held = words.words();
+        let held = words.state();
         let left = real::mutex_unlock(mutex) == 0;
-        taken && left && held == [HELD, tid, 1] && words.words() == [FREE, 0, 0]
+        taken && left && held == [HELD, tid, 1] && words.state() == [FREE, 0, 0]
     }
 }
 
 // Relaxed, all but `lock` itself: these fields are the holder's.
-impl Mutex {
-    fn words(&self) -> [u32; 3] {
+impl Words {
+    fn state(&self) -> [u32; 3] {
         [&self.lock, &self.owner, &self.users].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> MutexKind {
+        MutexKind(self.kind.load(Ordering::Relaxed))
     }
 
     /// Takes the mutex; false if somebody holds it, or it is of another kind.
     #[inline(always)]
-    pub(super) fn lock_as_glibc(&self, me: &State) -> bool {
-        if self.kind() != super::NORMAL || self.lock.load(Ordering::Relaxed) != FREE {
+    pub(crate) fn lock_as_glibc(&self, tid: u32) -> bool {
+        if self.kind() != MutexKind::NORMAL || self.lock.load(Ordering::Relaxed) != FREE {
             return false;
         }
         let taken = match alone::is_alone() {
@@ -63,7 +84,7 @@ impl Mutex {
             }
         };
         if taken {
-            self.own(me.tid(), 1);
+            self.own(tid, 1);
         }
         taken
     }
@@ -71,8 +92,8 @@ impl Mutex {
     /// Releases the mutex; false if somebody waits for it, or it is of another kind. Only for the
     /// holder.
     #[inline(always)]
-    pub(super) fn unlock_as_glibc(&self, me: &State) -> bool {
-        if self.kind() != super::NORMAL || self.lock.load(Ordering::Relaxed) != HELD {
+    pub(crate) fn unlock_as_glibc(&self, tid: u32) -> bool {
+        if self.kind() != MutexKind::NORMAL || self.lock.load(Ordering::Relaxed) != HELD {
             return false;
         }
         self.own(0, u32::MAX);
@@ -85,7 +106,7 @@ impl Mutex {
             self.lock.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
         if !left {
             // Somebody has come to wait: the mutex is left to glibc as it was.
-            self.own(me.tid(), 1);
+            self.own(tid, 1);
         }
         left
     }
@@ -93,7 +114,7 @@ impl Mutex {
     /// Whether the release of a mutex that is held has to wake somebody. Of a mutex of another kind
     /// it may say so for no reason.
     #[inline(always)]
-    pub(super) fn is_wanted_as_glibc(&self) -> bool {
+    pub(crate) fn is_wanted_as_glibc(&self) -> bool {
         self.lock.load(Ordering::Relaxed) != HELD
     }
 
@@ -108,24 +129,28 @@ impl Mutex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thread;
+
+    fn tid() -> u32 {
+        // SAFETY: no arguments.
+        unsafe { libc::gettid() as u32 }
+    }
 
     #[test]
     fn glibc_does_it_in_the_same_steps() {
-        let me = thread::enter();
-        assert!(is_known(me.tid()));
+        let me = tid();
+        assert!(is_known(me));
         let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
         let mutex = &raw mut mutex;
         // SAFETY: a mutex of this function.
         unsafe {
-            let words = Mutex::at(mutex).unwrap();
+            let words = &*mutex.cast::<Words>();
             // Whichever of the two takes the mutex, the other finds it held, and can release it.
             assert!(words.lock_as_glibc(me) && !words.lock_as_glibc(me));
             assert_eq!(libc::pthread_mutex_trylock(mutex), libc::EBUSY);
             assert_eq!(libc::pthread_mutex_unlock(mutex), 0);
             assert_eq!(libc::pthread_mutex_lock(mutex), 0);
             assert!(!words.lock_as_glibc(me) && words.unlock_as_glibc(me));
-            assert_eq!(words.words(), [FREE, 0, 0]);
+            assert_eq!(words.state(), [FREE, 0, 0]);
             assert_eq!(libc::pthread_mutex_destroy(mutex), 0);
         }
     }
@@ -134,12 +159,12 @@ mod tests {
     fn what_is_waited_for_is_left_to_glibc() {
         let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
         // SAFETY: a mutex of this function.
-        let words = unsafe { Mutex::at(&raw mut mutex) }.unwrap();
-        let me = thread::enter();
+        let words = unsafe { &*(&raw mut mutex).cast::<Words>() };
+        let me = tid();
         assert!(words.lock_as_glibc(me));
-        let before = words.words();
+        let before = words.state();
         words.lock.store(HELD + 1, Ordering::Relaxed);
         assert!(!words.unlock_as_glibc(me) && !words.lock_as_glibc(me));
-        assert_eq!(words.words()[1..], before[1..]);
+        assert_eq!(words.state()[1..], before[1..]);
     }
 }

@@ -10,12 +10,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock::platform::System;
 use fairlock::platform::linux::Linux;
 
-use super::config::{self, Kind, Mode};
-use super::fork;
-use super::pool::{Pool, Pooled};
-use super::table::{Table, spread_over};
+use crate::process::config::{self, Kind, Mode};
+use crate::process::fork;
+use crate::process::mutex::{Guard, Mutex};
+use crate::process::pool::{Pool, Pooled};
+use crate::process::table::{Chunks, spread, spread_over};
 use crate::slot::Slots;
-use crate::thread::{self, Recorded, platform::Preload};
+use crate::thread::{self, Preload, Recorded};
 
 pub(crate) type Slot = crate::slot::Slot<Preload>;
 pub(crate) type Head = crate::head::Head<Preload, Registered>;
@@ -42,7 +43,7 @@ impl Pooled for Slot {
     }
 }
 
-pub(crate) static SLOTS: Pool<Slot> = Pool::new();
+static SLOTS: Pool<Slot> = Pool::new();
 /// Each table has a mutex of its own.
 static TABLES: [Table; 64] = [const { Table::new() }; 64];
 
@@ -171,9 +172,138 @@ fn recover(slot: &'static Slot) -> bool {
 }
 
 /// All slots that have locks, for the report.
-pub(super) fn assigned() -> impl Iterator<Item = &'static Slot> {
+pub(crate) fn assigned() -> impl Iterator<Item = &'static Slot> {
     // SAFETY: a slot that is not made yet is zeros, so no lock's; slots are never freed.
     SLOTS.places().filter(|&slot| unsafe { Slot::is_assigned(slot) }).map(|slot| unsafe { &*slot })
+}
+
+/// How many buckets a table has at first.
+const BUCKETS: u32 = 64;
+
+/// The slots of locks by address, for a part of the addresses: lists, linked by their `next`. A slot is in a list exactly while it has the address of
+/// a lock, or of one that was given up without `destroy`. A fork finds each list whole. If a thread
+/// was just splitting a bucket, the child may not find what was in it, and gives those locks other
+/// slots.
+///
+/// Linear hashing: for each slot beyond the number of buckets, one bucket is split in two. So the
+/// table grows without being copied, and nobody waits for that.
+struct Table {
+    mutex: Mutex,
+    slots: AtomicU32,
+    buckets: AtomicU32,
+    /// For each bucket the number of its first slot, plus one; zero at the end.
+    first: [AtomicU32; BUCKETS as usize],
+    more: Chunks<AtomicU32>,
+}
+
+// Relaxed throughout: used under the mutex.
+impl Table {
+    const fn new() -> Self {
+        Self {
+            mutex: Mutex::new(),
+            slots: AtomicU32::new(0),
+            buckets: AtomicU32::new(BUCKETS),
+            first: [const { AtomicU32::new(0) }; BUCKETS as usize],
+            more: Chunks::new(),
+        }
+    }
+
+    fn lock(&self) -> Guard<'_> {
+        self.mutex.lock()
+    }
+
+    fn find(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
+        let mut next = self.bucket_of(address);
+        while let Some(slot) = follow(next) {
+            if slot.address() == address {
+                return Some(slot);
+            }
+            next = &slot.next;
+        }
+        None
+    }
+
+    /// Adds a slot, which has its address already.
+    fn insert(&self, _guard: &Guard<'_>, slot: &'static Slot) {
+        push(self.bucket_of(slot.address()), slot);
+        let slots = self.slots.load(Ordering::Relaxed) + 1;
+        self.slots.store(slots, Ordering::Relaxed);
+        if slots > self.buckets.load(Ordering::Relaxed) {
+            self.split();
+        }
+    }
+
+    /// Removes the slot of the address, if there is one: it is nobody's then.
+    fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
+        let mut link = self.bucket_of(address);
+        while let Some(slot) = follow(link) {
+            if slot.address() == address {
+                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
+                slot.retire();
+                self.slots.fetch_sub(1, Ordering::Relaxed);
+                return Some(slot);
+            }
+            link = &slot.next;
+        }
+        None
+    }
+
+    /// Adds a bucket, for half of what is in another one. Without memory the table stays as it is.
+    fn split(&self) {
+        let new = self.buckets.load(Ordering::Relaxed);
+        let half = 1 << new.ilog2();
+        let Some(bucket) = self.more.make(new - BUCKETS) else { return };
+        let mut link = self.at(new - half);
+        while let Some(slot) = follow(link) {
+            if hash(slot.address()) & (2 * half - 1) == new {
+                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
+                // SAFETY: made above.
+                push(unsafe { &*bucket }, slot);
+            } else {
+                link = &slot.next;
+            }
+        }
+        self.buckets.store(new + 1, Ordering::Relaxed);
+    }
+
+    fn bucket_of(&self, address: usize) -> &AtomicU32 {
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        let half = 1 << buckets.ilog2();
+        let index = hash(address) & (2 * half - 1);
+        self.at(if index < buckets { index } else { index & (half - 1) })
+    }
+
+    /// One of the buckets.
+    fn at(&self, index: u32) -> &AtomicU32 {
+        match index.checked_sub(BUCKETS) {
+            None => &self.first[index as usize],
+            // SAFETY: `split` has made it, as there are so many buckets.
+            Some(more) => unsafe { &*self.more.get(more) },
+        }
+    }
+
+    #[cfg(test)]
+    fn longest(&self) -> usize {
+        let of = |index| {
+            let first = follow(self.at(index));
+            core::iter::successors(first, |slot| follow(&slot.next)).count()
+        };
+        (0..self.buckets.load(Ordering::Relaxed)).map(of).max().unwrap()
+    }
+}
+
+fn push(bucket: &AtomicU32, slot: &'static Slot) {
+    slot.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
+    bucket.store(slot.number + 1, Ordering::Relaxed);
+}
+
+fn follow(link: &AtomicU32) -> Option<&'static Slot> {
+    SLOTS.get(link.load(Ordering::Relaxed).checked_sub(1)?)
+}
+
+fn hash(address: usize) -> u32 {
+    // Without the bits that choose the table.
+    (spread(address) >> 16) as u32 & (u32::MAX >> 1)
 }
 
 #[cfg(test)]
@@ -239,5 +369,30 @@ mod tests {
         assert!(heads[1].slot(address(&heads[1])).is_none());
         slot.sem().write();
         assert!(matches!(heads[1].write(address(&heads[1])), crate::head::Entry::Entered));
+    }
+
+    /// Lists stay short however many locks there are, and at whatever distances.
+    #[test]
+    fn lists_stay_short() {
+        fairlock_testing::alone(|| {
+            for distance in [56, 64, 4096] {
+                let table = Table::new();
+                let addresses = || (1..=10_000).map(|place| place * distance);
+                for address in addresses() {
+                    let new = |number| Slot::new(config::policy(), fork::number(), number);
+                    let slot = SLOTS.take(new).unwrap();
+                    slot.assign(address);
+                    table.insert(&table.lock(), slot);
+                }
+                assert!(table.longest() <= 8, "{}", table.longest());
+                for address in addresses() {
+                    let guard = table.lock();
+                    assert_eq!(table.find(&guard, address).unwrap().address(), address);
+                    let slot = table.remove(&guard, address).unwrap();
+                    assert!(table.find(&guard, address).is_none());
+                    SLOTS.give(slot.number, slot);
+                }
+            }
+        });
     }
 }

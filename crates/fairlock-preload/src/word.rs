@@ -1,0 +1,235 @@
+//! Words of which parts mean different things.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The first eight bytes of a lock: the thin lock, or where the inflated one is.
+///
+/// | bits | thin | inflated |
+/// |---|---|---|
+/// | 0 | 0 | 1: `INFLATED` |
+/// | 1 | `WRITER`: a writer is inside | |
+/// | 1-31 | | the number of the slot |
+/// | 8-62 | how many readers are inside | |
+/// | 63 | `FULL`: no more can be counted | |
+/// | 45-63 | | the nonce |
+///
+/// Zero is a free lock, as in a static initialiser.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) u64);
+
+const INFLATED: u64 = 1 << 0;
+const WRITER: u64 = 1 << 1;
+const READER_SHIFT: u32 = 8;
+const READER: u64 = 1 << READER_SHIFT;
+const FULL: u64 = 1 << 63;
+
+const SLOT_SHIFT: u32 = 1;
+const SLOT_MASK: u64 = (1 << 31) - 1;
+const NONCE_SHIFT: u32 = u64::BITS - NONCE_BITS;
+const NONCE_BITS: u32 = 19;
+const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
+
+/// Who is inside a thin lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holders {
+    Readers(u64),
+    Writer,
+}
+
+impl Word {
+    pub(crate) const FREE: Self = Self(0);
+    pub(crate) const WRITTEN: Self = Self(WRITER);
+    /// One reader is inside.
+    pub(crate) const READ: Self = Self(READER);
+
+    pub(crate) fn inflated(slot: u32, nonce: u64) -> Self {
+        Self(INFLATED | u64::from(slot) << SLOT_SHIFT | nonce << NONCE_SHIFT)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_inflated(self) -> bool {
+        self.0 & INFLATED != 0
+    }
+
+    /// Whether a writer is inside; of a thin lock, as all that follow.
+    pub(crate) fn is_written(self) -> bool {
+        self.0 & WRITER != 0
+    }
+
+    /// Whether no more readers can be counted.
+    pub(crate) fn is_full(self) -> bool {
+        self.0 & FULL != 0
+    }
+
+    /// Whether a reader may enter; not if the lock is inflated.
+    #[inline(always)]
+    pub(crate) fn lets_readers_in(self) -> bool {
+        self.0 & (INFLATED | WRITER | FULL) == 0
+    }
+
+    /// Whether readers are inside; not if the lock is inflated.
+    #[inline(always)]
+    pub(crate) fn is_read(self) -> bool {
+        self.0 & (INFLATED | WRITER) == 0 && self.0 >= READER
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_reader(self) -> Self {
+        Self(self.0 + READER)
+    }
+
+    #[inline(always)]
+    pub(crate) fn without_reader(self) -> Self {
+        Self(self.0 - READER)
+    }
+
+    pub(crate) fn holders(self) -> Holders {
+        if self.is_written() { Holders::Writer } else { Holders::Readers(self.0 >> READER_SHIFT) }
+    }
+
+    /// The number of the slot, of an inflated lock.
+    #[inline(always)]
+    pub(crate) fn slot(self) -> u32 {
+        (self.0 >> SLOT_SHIFT & SLOT_MASK) as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn nonce(self) -> u64 {
+        self.0 >> NONCE_SHIFT
+    }
+}
+
+/// Which lock has a slot; zero: none.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | `DOUBTFUL`: a thread is about to take the slot away from its lock, if that is idle |
+/// | 1-19 | the lock's nonce |
+/// | 20-63 | its address, less the bits that are zero. Addresses have 47 bits unless the program asks for others |
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity(pub(crate) u64);
+
+const DOUBTFUL: u64 = 1;
+const ADDRESS_SHIFT: u32 = 3;
+
+/// To which lock a slot belongs.
+pub(crate) enum Owner {
+    This,
+    /// To this lock, or soon to none.
+    Doubtful,
+    Other,
+}
+
+impl Identity {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const DOUBT: u64 = DOUBTFUL;
+
+    #[inline(always)]
+    pub(crate) fn new(address: usize, nonce: u64) -> Self {
+        let address = address as u64 >> ADDRESS_SHIFT << (NONCE_BITS + 1);
+        Self(address | (nonce & NONCE_MASK) << 1)
+    }
+
+    pub(crate) fn address(self) -> usize {
+        (self.0 >> (NONCE_BITS + 1) << ADDRESS_SHIFT) as usize
+    }
+
+    pub(crate) fn nonce(self) -> u64 {
+        self.0 >> 1 & NONCE_MASK
+    }
+
+    /// Whether it is `other`, which is not in doubt.
+    #[inline(always)]
+    pub(crate) fn is(self, other: Self) -> Owner {
+        match self.0 ^ other.0 {
+            0 => Owner::This,
+            DOUBTFUL => Owner::Doubtful,
+            _ => Owner::Other,
+        }
+    }
+}
+
+/// In which process a slot was used last.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-30 | the process's number |
+/// | 31 | one of its threads is making the slot fit for use there |
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Home(pub(crate) u32);
+
+const BUSY: u32 = 1 << 31;
+
+impl Home {
+    pub(crate) fn of(process: u32) -> Self {
+        Self(process)
+    }
+
+    pub(crate) fn being_made(process: u32) -> Self {
+        Self(process | BUSY)
+    }
+}
+
+/// Counts writers that got in. Only these store, one at a time.
+#[repr(transparent)]
+pub(crate) struct Turns(AtomicU32);
+
+impl Turns {
+    // Relaxed throughout: a thread that is misled waits for longer, or not for as long.
+
+    pub(crate) fn count(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).into()
+    }
+}
+
+/// What readers have seen of a lock, at which nothing moves.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-39 | since when, in microseconds |
+/// | 40-63 | the low bits of how many turns there had been |
+#[repr(transparent)]
+pub(crate) struct Still(AtomicU64);
+
+const TIME_BITS: u32 = 40;
+const TIME: u64 = (1 << TIME_BITS) - 1;
+
+impl Still {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// A reader has to wait. Returns for how many nanoseconds no turn has begun, as far as readers
+    /// know.
+    pub(crate) fn note(&self, turns: &Turns, now: u64) -> u64 {
+        let (turns, now) = (turns.get() << TIME_BITS, (now / 1000) & TIME);
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen == 0 || seen & !TIME != turns {
+            self.0.store(turns | now.max(1), Ordering::Relaxed);
+            return 0;
+        }
+        (now.wrapping_sub(seen) & TIME) * 1000
+    }
+}
+
+#[cfg(all(test, not(fairlock_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_a_new_beginning() {
+        let (still, turns) = (Still::new(), Turns(AtomicU32::new(0)));
+        assert_eq!(still.note(&turns, 5_000), 0);
+        assert_eq!(still.note(&turns, 9_000), 4_000);
+        turns.count();
+        assert_eq!(still.note(&turns, 20_000), 0);
+        assert_eq!(still.note(&turns, 21_000), 1_000);
+        turns.0.store(u32::MAX, Ordering::Relaxed);
+        turns.count();
+        assert_eq!(still.note(&turns, (1 << 40) * 1000 + 22_000), 0, "both have wrapped");
+    }
+}
