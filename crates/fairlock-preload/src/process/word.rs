@@ -129,10 +129,18 @@ pub(crate) struct Count(AtomicU64);
 const PROCESS_SHIFT: u32 = 32;
 
 impl Count {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         word != 0 && count(word) > 0
+    }
+
+    pub(crate) fn get(&self) -> u32 {
+        count(self.0.load(Ordering::Relaxed))
     }
 
     pub(crate) fn add(&self) {

@@ -15,6 +15,7 @@ use libc::{pthread_cond_t, pthread_mutex_t};
 use super::super::until::Until;
 use super::away_from;
 use crate::process::table::spread_over;
+use crate::process::word::Count;
 use crate::thread::Preload;
 use crate::thread::cancel::Deferred;
 
@@ -22,13 +23,13 @@ use crate::thread::cancel::Deferred;
 const LONGEST_NS: u64 = 50_000_000;
 
 struct Place {
-    waiting: AtomicU32,
+    waiting: Count,
     /// Counts the notifications while threads wait, which sleep on it.
     notified: AtomicU32,
 }
 
 static PLACES: [Place; 16] =
-    [const { Place { waiting: AtomicU32::new(0), notified: AtomicU32::new(0) } }; 16];
+    [const { Place { waiting: Count::new(), notified: AtomicU32::new(0) } }; 16];
 
 fn place(cond: *mut pthread_cond_t) -> &'static Place {
     &PLACES[spread_over(cond as usize, PLACES.len())]
@@ -44,7 +45,7 @@ pub(super) unsafe fn wait(
     let place = place(cond);
     let cancels = Deferred::begin();
     // Relaxed throughout: who notifies after a change that was made under the mutex has taken it since.
-    place.waiting.fetch_add(1, Ordering::Relaxed);
+    place.waiting.add();
     let seen = place.notified.load(Ordering::Relaxed);
     let sleep = || {
         let longest = Preload::now() + LONGEST_NS;
@@ -55,7 +56,7 @@ pub(super) unsafe fn wait(
     };
     // SAFETY: the caller's promise.
     let result = unsafe { away_from(cond, mutex, until, sleep) };
-    place.waiting.fetch_sub(1, Ordering::Relaxed);
+    place.waiting.remove();
     cancels.end(true);
     result
 }
@@ -63,10 +64,41 @@ pub(super) unsafe fn wait(
 /// A condition variable of glibc's is notified: wakes those that do not wait in glibc's queue.
 pub(super) fn notify(cond: *mut pthread_cond_t) {
     let place = place(cond);
-    if place.waiting.load(Ordering::Relaxed) > 0 {
+    if place.waiting.any() {
         place.notified.fetch_add(1, Ordering::Relaxed);
-        for _ in 0..place.waiting.load(Ordering::Relaxed) {
+        for _ in 0..place.waiting.get() {
             Preload::wake_one(&place.notified);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each notification in the child would make a system call for each of them, for ever.
+    #[test]
+    fn nobody_waits_in_a_child_who_waits_in_its_parent() {
+        let mut cond = libc::PTHREAD_COND_INITIALIZER;
+        let place = place(&mut cond);
+        place.waiting.add();
+        let before = place.notified.load(Ordering::Relaxed);
+        // SAFETY: the child makes system calls only.
+        unsafe {
+            match libc::syscall(libc::SYS_fork) {
+                0 => {
+                    notify(&mut cond);
+                    libc::_exit((place.notified.load(Ordering::Relaxed) != before).into());
+                }
+                child => {
+                    let mut status = -1;
+                    assert_eq!(libc::waitpid(child as _, &mut status, 0) as i64, child);
+                    assert_eq!(status, 0);
+                }
+            }
+        }
+        notify(&mut cond);
+        assert_ne!(place.notified.load(Ordering::Relaxed), before, "here somebody waits");
+        place.waiting.remove();
     }
 }
