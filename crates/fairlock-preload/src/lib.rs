@@ -108,6 +108,7 @@
 
 mod head;
 #[cfg(not(fairlock_loom))]
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod posix;
 #[cfg(not(fairlock_loom))]
 mod process;

@@ -6,9 +6,9 @@ use core::arch::naked_asm;
 use core::ffi::{c_int, c_long};
 
 use fairlock_profile::layout::kind;
-use libc::{EINTR, clockid_t, sem_t, timespec};
+use libc::EINTR;
 
-use crate::process::real;
+use crate::process::real::{self, Semaphore};
 use crate::profile;
 
 /// The error number of a call that has just returned this; zero if it has waited.
@@ -28,7 +28,7 @@ fn errno(result: c_long) -> c_int {
 /// # Safety
 /// A semaphore.
 #[inline(always)]
-unsafe fn at_semaphore(semaphore: *mut sem_t, wait: impl FnOnce() -> c_int) -> c_int {
+pub(super) unsafe fn at_semaphore(semaphore: Semaphore, wait: impl FnOnce() -> c_int) -> c_int {
     let is_free = || {
         let mut value = 0;
         // SAFETY: the caller's promise.
@@ -39,29 +39,6 @@ unsafe fn at_semaphore(semaphore: *mut sem_t, wait: impl FnOnce() -> c_int) -> c
         return wait();
     }
     profile::asleep(semaphore.addr(), |_| kind::SEMAPHORE, wait, |&result| errno(result.into()))
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
-    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
-    // functions, it gives to these.
-    unsafe { at_semaphore(semaphore, || real::sem_wait(semaphore)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int {
-    // SAFETY: see above.
-    unsafe { at_semaphore(semaphore, || real::sem_timedwait(semaphore, until)) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sem_clockwait(
-    semaphore: *mut sem_t,
-    clock: clockid_t,
-    until: *const timespec,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe { at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, until)) }
 }
 
 /// Any system call. All but those of futexes go on to glibc with registers and stack as they are: one may

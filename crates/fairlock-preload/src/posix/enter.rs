@@ -167,7 +167,7 @@ fn leave(slot: &'static Slot<Preload>) {
     unsafe { if sem.is_write_locked() { sem.unlock_write() } else { sem.unlock_read() } }
 }
 
-pub(super) fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
+pub(super) fn write_slot(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
     // Statistics count what goes past the queue, which `write_again` does not.
     let at_once = if me.observes() { slot.sem().try_write() } else { slot.sem().write_again() };
     if at_once {
@@ -182,7 +182,7 @@ pub(super) fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(
     })
 }
 
-pub(super) fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
+pub(super) fn try_write_slot(slot: &Slot<Preload>) -> Result<(), c_int> {
     if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
 }
 

@@ -1,26 +1,17 @@
 //! A `pthread_rwlock_t`, and what POSIX and glibc say about it. Mutexes and condition variables are
 //! in `mutex` and `cond`.
 
-#[cfg(not(test))] // a test's own locks are libc's
-#[macro_use]
-mod old_names;
 #[cfg(not(test))]
 mod asleep;
-#[cfg(not(test))]
-mod c11;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod cond;
 mod enter;
 mod grace;
 mod kind;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod mutex;
 #[cfg(not(test))]
 pub(crate) mod spin;
-#[cfg(not(test))]
+#[cfg(not(test))] // a test's own locks are libc's
 mod symbols;
-#[cfg(not(test))]
-mod unload;
 pub(crate) mod until;
 
 use core::ffi::c_int;
@@ -30,13 +21,16 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::System;
 use fairlock::wait::{Wait, WaitError};
+use fairlock_profile::layout::{self, side};
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
-use self::enter::{Inflatable, timed, try_write, write};
+use self::enter::{Inflatable, timed, try_write_slot, write_slot};
 use self::kind::{Announced, Kind};
 use self::until::Until;
 use crate::head::{Entry, Exit};
-use crate::process::config;
+use crate::process::real::Rwlock;
+use crate::process::{config, real};
+use crate::profile::{self, Target};
 use crate::registry::{self, Head};
 use crate::slot::Slot;
 use crate::thread::Preload;
@@ -109,7 +103,7 @@ impl Lock {
     /// # Safety
     /// A lock that is initialised, and stays so until the caller is done with it.
     #[inline(always)]
-    pub(crate) unsafe fn at<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Self> {
+    pub(crate) unsafe fn at<'a>(lock: Rwlock) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
         unsafe { if_aligned(lock.cast()) }
     }
@@ -118,8 +112,7 @@ impl Lock {
     ///
     /// # Safety
     /// Initialised, and nobody uses it yet.
-    #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
-    unsafe fn forget_wish(lock: *mut pthread_rwlock_t) {
+    unsafe fn forget_wish(lock: Rwlock) {
         // SAFETY: the caller's promise, here and below.
         let ours = unsafe { Self::at(lock) }.is_some_and(Self::is_ours);
         // SAFETY: within the lock, which may be at any address.
@@ -235,7 +228,7 @@ impl Lock {
             _ => self.wait_to_enter(me, Head::write, until),
         };
         let take = |slot: &_, until: &_| {
-            me.with_more_priority(self.kind().writer_priority(), || write(slot, me, until))
+            me.with_more_priority(self.kind().writer_priority(), || write_slot(slot, me, until))
         };
         let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
         if announces {
@@ -253,11 +246,11 @@ impl Lock {
     pub(crate) fn try_write(&self) -> c_int {
         let me = thread::enter();
         let entry = self.enter(me, Head::write);
-        self.note_write(me, self.inside(entry, false, try_write))
+        self.note_write(me, self.inside(entry, false, try_write_slot))
     }
 
     /// Gives the lock up, whichever way it is held. Does nothing if it is not held.
-    pub(crate) fn unlock(&self) {
+    pub(crate) fn unlock(&self) -> c_int {
         let me = thread::enter();
         let address = self.address();
         // As soon as the lock is given up below, it may be gone.
@@ -266,6 +259,7 @@ impl Lock {
             Exit::Writer | Exit::Free => {}
             Exit::Inflated(slot) => self.leave_slot(me, registry::here(slot)),
         }
+        0
     }
 
     fn leave_slot(&self, me: &State, slot: &Slot<Preload>) {
@@ -284,12 +278,13 @@ impl Lock {
         whole.end();
     }
 
-    pub(crate) fn destroy(&self) {
+    pub(crate) fn destroy(&self) -> c_int {
         let address = self.address();
         if self.head.slot(address).is_some() {
             registry::retire(&self.head, address);
             self.inflated.store(0, Ordering::Relaxed);
         }
+        0
     }
 
     fn reads_already(&self, me: &State) -> bool {
@@ -318,7 +313,7 @@ impl Lock {
         let preferred = self.kind().reader_priority();
         me.with_more_priority(preferred, || {
             if again || preferred > 0 || me.observes() {
-                match try_read(slot, again) {
+                match try_read_slot(slot, again) {
                     // `again` may be wrong, if another thread has released what this one took: then
                     // it waits.
                     Err(EBUSY) => {}
@@ -362,7 +357,8 @@ impl Lock {
 
     fn try_read_slot(&self, slot: &Slot<Preload>, me: &State) -> Result<(), c_int> {
         let again = self.reads_already(me);
-        let taken = me.with_more_priority(self.kind().reader_priority(), || try_read(slot, again));
+        let taken =
+            me.with_more_priority(self.kind().reader_priority(), || try_read_slot(slot, again));
         match taken {
             Err(EBUSY) if self.kind() == Kind::Fair && self.passes(slot) => Ok(()),
             taken => taken,
@@ -410,13 +406,109 @@ impl Lock {
     }
 }
 
-fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
+fn try_read_slot(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
     let taken = if again { slot.sem().try_read_recursive() } else { slot.sem().try_read() };
     match taken {
         true => Ok(()),
         false if slot.sem().is_saturated() => Err(EAGAIN),
         false => Err(EBUSY),
     }
+}
+
+// ---- for any rwlock, ours or glibc's; the program's promise is that it is one ----
+
+/// The lock, unless it is left to glibc.
+///
+/// # Safety
+/// A lock that is initialised, and stays so until the caller is done with it: here and below.
+unsafe fn ours<'a>(lock: Rwlock) -> Option<&'a Lock> {
+    // SAFETY: the caller's promise.
+    unsafe { Lock::at(lock) }.filter(|lock| lock.is_ours())
+}
+
+/// What is done by `ours` to a lock of ours.
+unsafe fn served(
+    lock: Rwlock,
+    ours: impl FnOnce(&Lock) -> c_int,
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { self::ours(lock) }.map_or_else(or_glibc_s, ours)
+}
+
+fn target(lock: Rwlock, side: u32) -> Target {
+    Target { address: lock.addr(), side, kind: |_| layout::kind::RWLOCK }
+}
+
+unsafe fn attempt(lock: Rwlock, side: u32) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match side {
+            side::READ => served(lock, Lock::try_read, || real::pthread_rwlock_tryrdlock(lock)),
+            _ => served(lock, Lock::try_write, || real::pthread_rwlock_trywrlock(lock)),
+        }
+    }
+}
+
+/// Takes the lock for one of the [sides](side), until a time; or by `or_glibc_s`.
+unsafe fn take(
+    lock: Rwlock,
+    side: u32,
+    until: Result<Until, c_int>,
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    let until = match until {
+        Ok(until) => until,
+        Err(errno) => return errno,
+    };
+    let ours = |lock: &Lock| match side {
+        side::READ => lock.read(&until),
+        _ => lock.write(&until),
+    };
+    // SAFETY: the caller's promise, here and below.
+    let attempt = || unsafe { attempt(lock, side) };
+    // SAFETY: as above.
+    let wait = || unsafe { served(lock, ours, or_glibc_s) };
+    profile::acquire(target(lock, side), attempt, wait)
+}
+
+// What is done where the lock could not be taken or left at once. As the functions that call these,
+// so that a jump is enough.
+
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn read(lock: Rwlock) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { take(lock, side::READ, Ok(Until::Forever), || real::pthread_rwlock_rdlock(lock)) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn write(lock: Rwlock) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { take(lock, side::WRITE, Ok(Until::Forever), || real::pthread_rwlock_wrlock(lock)) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn try_read(lock: Rwlock) -> c_int {
+    // SAFETY: the caller's promise.
+    profile::attempt(target(lock, side::READ), || unsafe { attempt(lock, side::READ) })
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn try_write(lock: Rwlock) -> c_int {
+    // SAFETY: the caller's promise.
+    profile::attempt(target(lock, side::WRITE), || unsafe { attempt(lock, side::WRITE) })
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn unlock(lock: Rwlock) -> c_int {
+    // SAFETY: the caller's promise.
+    let unlock = || unsafe { served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };
+    profile::releasing(lock.addr(), unlock)
 }
 
 #[cfg(test)]

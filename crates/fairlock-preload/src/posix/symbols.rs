@@ -1,263 +1,223 @@
-//! The functions that take the place of glibc's. Those of the attributes
-//! stay glibc's own, but for the kind.
+//! The functions that take the place of glibc's: each says in which words it calls one of this
+//! library's. Those of the attributes, and those of robust and protecting mutexes, stay glibc's, but
+//! for the kind of rwlocks.
 //!
-//! Each tries the uncontended case first; then, if the lock is glibc's, calls glibc.
+//! A thread that is cancelled while it waits for a condition variable leaves them by unwinding; and
+//! a thread may have itself cancelled anywhere.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
-use fairlock_profile::layout::{self, side};
-use libc::{CLOCK_REALTIME, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use fairlock_profile::layout::side;
+use libc::{
+    CLOCK_REALTIME, EBUSY, EINVAL, ENOMEM, ETIMEDOUT, clockid_t, pthread_condattr_t,
+    pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t,
+};
 
-use super::until::Until;
-use super::{Lock, kind};
-use crate::process::config;
-use crate::process::real;
-use crate::profile::{self, Target};
+use super::cond::{self, Cond as Ours};
+use super::until::{Until, is_known};
+use super::{Lock, asleep, kind, mutex as mutexes, spin};
+use crate::process::config::{self, Kind};
+use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
+use crate::profile;
+use crate::thread::cancel;
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlock_init(
-    lock: *mut pthread_rwlock_t,
-    attributes: *const pthread_rwlockattr_t,
-) -> c_int {
-    // glibc's initialised lock is a free thin one.
-    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
-    // functions, it gives to these.
-    unsafe {
-        let result = real::init(lock, attributes);
+/// Functions, some of them under several names: those that programs use that were linked against old
+/// versions of glibc; and C11's, with C11's results, whose mutexes and condition variables are POSIX's.
+/// (`mtx_init` and `cnd_init` stay glibc's: they make the same of the bytes as POSIX's static
+/// initialisers, or as that of a recursive mutex.)
+macro_rules! symbols {
+    ($($abi:literal $name:ident $arguments:tt $([$($other:ident: $result:path),*])? $body:block)*) => {
+        $(
+            symbols!(@one $abi $name $arguments $body);
+            $($(symbols!(@other $abi $other $arguments $name $result);)*)?
+        )*
+    };
+    (@one $abi:literal $name:ident ($($argument:ident: $type:ty),*) $body:block) => {
+        #[unsafe(no_mangle)]
+        unsafe extern $abi fn $name($($argument: $type),*) -> c_int {
+            // SAFETY: the program's promise: what it gives to glibc's functions, it gives to these.
+            unsafe { $body }
+        }
+    };
+    (@other $abi:literal $name:ident ($($argument:ident: $type:ty),*) $same:ident $result:path) => {
+        symbols! { @one $abi $name ($($argument: $type),*) { $result($same($($argument),*)) } }
+    };
+}
+
+/// The result of a function of C11, one of `thrd_*`. Where C11 has none, it does not matter what is returned.
+fn c11(errno: c_int) -> c_int {
+    match errno {
+        0 => 0,
+        EBUSY => 1,
+        ENOMEM => 3,
+        ETIMEDOUT => 4,
+        _ => 2,
+    }
+}
+
+/// That of a function of POSIX.
+fn same(errno: c_int) -> c_int {
+    errno
+}
+
+symbols! {
+    "C-unwind" pthread_rwlock_init(lock: Rwlock, attributes: *const pthread_rwlockattr_t)
+        [__pthread_rwlock_init: same] {
+        // glibc's initialised lock is a free thin one.
+        let result = real::pthread_rwlock_init(lock, attributes);
         if result == 0 {
             Lock::forget_wish(lock);
         }
         result
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlockattr_setkind_np(
-    attributes: *mut pthread_rwlockattr_t,
-    wanted: c_int,
-) -> c_int {
-    // SAFETY: see above.
-    let result = unsafe { real::setkind(attributes, wanted) };
-    if result == 0 && wanted == kind::PREFER_READER && config::serves(config::Kind::Rwlock) {
-        // SAFETY: as above. glibc's attributes begin with the kind.
-        unsafe { attributes.cast::<c_int>().write(kind::ASKED_FOR_READER) };
+    "C-unwind" pthread_rwlockattr_setkind_np(attributes: *mut pthread_rwlockattr_t, wanted: c_int) {
+        let result = real::pthread_rwlockattr_setkind_np(attributes, wanted);
+        if result == 0 && wanted == kind::PREFER_READER && config::serves(Kind::Rwlock) {
+            // glibc's attributes begin with the kind.
+            attributes.cast::<c_int>().write(kind::ASKED_FOR_READER);
+        }
+        result
     }
-    result
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlockattr_getkind_np(
-    attributes: *const pthread_rwlockattr_t,
-    found: *mut c_int,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        let result = real::getkind(attributes, found);
+    "C-unwind" pthread_rwlockattr_getkind_np(attributes: *const pthread_rwlockattr_t, found: *mut c_int) {
+        let result = real::pthread_rwlockattr_getkind_np(attributes, found);
         if result == 0 && *found == kind::ASKED_FOR_READER {
             *found = kind::PREFER_READER;
         }
         result
     }
-}
+    "C-unwind" pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] {
+        super::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock))
+    }
+    "C-unwind" pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] {
+        if Lock::at(lock).is_some_and(Lock::read_at_once) { 0 } else { super::read(lock) }
+    }
+    "C-unwind" pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] {
+        if Lock::at(lock).is_some_and(Lock::read_at_once) { 0 } else { super::try_read(lock) }
+    }
+    "C-unwind" pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] {
+        if Lock::at(lock).is_some_and(Lock::write_at_once) { 0 } else { super::write(lock) }
+    }
+    "C-unwind" pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] {
+        if Lock::at(lock).is_some_and(Lock::write_at_once) { 0 } else { super::try_write(lock) }
+    }
+    "C-unwind" pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] {
+        if Lock::at(lock).is_some_and(Lock::unlock_at_once) { 0 } else { super::unlock(lock) }
+    }
+    // As in glibc: an invalid time is refused before anything else.
+    "C-unwind" pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) {
+        let until = Until::new(CLOCK_REALTIME, time);
+        super::take(lock, side::READ, until, || real::pthread_rwlock_timedrdlock(lock, time))
+    }
+    "C-unwind" pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, time: Time) {
+        let until = Until::new(clock, time);
+        super::take(lock, side::READ, until, || real::pthread_rwlock_clockrdlock(lock, clock, time))
+    }
+    "C-unwind" pthread_rwlock_timedwrlock(lock: Rwlock, time: Time) {
+        let until = Until::new(CLOCK_REALTIME, time);
+        super::take(lock, side::WRITE, until, || real::pthread_rwlock_timedwrlock(lock, time))
+    }
+    "C-unwind" pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, time: Time) {
+        let until = Until::new(clock, time);
+        super::take(lock, side::WRITE, until, || real::pthread_rwlock_clockwrlock(lock, clock, time))
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    match unsafe { ours(lock) } {
-        Some(lock) => {
-            lock.destroy();
-            0
+    // glibc's initialised mutex is a free thin lock.
+    "C-unwind" pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t)
+        [__pthread_mutex_init: same] {
+        real::pthread_mutex_init(mutex, attributes)
+    }
+    "C-unwind" pthread_mutex_destroy(mutex: Mutex)
+        [__pthread_mutex_destroy: same, mtx_destroy: c11] {
+        mutexes::destroy(mutex)
+    }
+    "C-unwind" pthread_mutex_lock(mutex: Mutex) [__pthread_mutex_lock: same, mtx_lock: c11] {
+        mutexes::lock(mutex)
+    }
+    "C-unwind" pthread_mutex_trylock(mutex: Mutex)
+        [__pthread_mutex_trylock: same, mtx_trylock: c11] {
+        mutexes::try_lock(mutex)
+    }
+    "C-unwind" pthread_mutex_unlock(mutex: Mutex) [__pthread_mutex_unlock: same, mtx_unlock: c11] {
+        mutexes::unlock(mutex)
+    }
+    "C-unwind" pthread_mutex_timedlock(mutex: Mutex, time: Time) [mtx_timedlock: c11] {
+        let until = || Until::new(CLOCK_REALTIME, time);
+        mutexes::lock_until(mutex, until, || real::pthread_mutex_timedlock(mutex, time))
+    }
+    // As in glibc: an unknown clock is refused before anything else, an invalid time only if the
+    // caller has to wait.
+    "C-unwind" pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, time: Time) {
+        if !is_known(clock) {
+            return EINVAL;
         }
-        // SAFETY: see above.
-        None => unsafe { real::destroy(lock) },
+        let until = || Until::new(clock, time);
+        mutexes::lock_until(mutex, until, || real::pthread_mutex_clocklock(mutex, clock, time))
     }
-}
 
-/// The lock, unless it is left to glibc.
-///
-/// # Safety
-/// See above.
-unsafe fn ours<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Lock> {
-    // SAFETY: see above.
-    unsafe { Lock::at(lock) }.filter(|lock| lock.is_ours())
-}
-
-/// Functions that are short where nobody is in the way: `$at_once` first, and all else out of line.
-macro_rules! uncontended_first {
-    ($($name:ident = $at_once:ident, else $in_general:path;)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C-unwind" fn $name(lock: *mut pthread_rwlock_t) -> c_int {
-                /// # Safety
-                /// See above.
-                #[cold]
-                #[inline(never)]
-                unsafe extern "C-unwind" fn in_general(lock: *mut pthread_rwlock_t) -> c_int {
-                    // SAFETY: see above.
-                    unsafe { $in_general(lock) }
-                }
-                // SAFETY: see above.
-                if unsafe { Lock::at(lock) }.is_some_and(Lock::$at_once) {
-                    return 0;
-                }
-                // SAFETY: see above.
-                unsafe { in_general(lock) }
-            }
-        )*
-    };
-}
-
-uncontended_first! {
-    pthread_rwlock_rdlock = read_at_once, else read;
-    pthread_rwlock_tryrdlock = read_at_once, else try_read;
-    pthread_rwlock_wrlock = write_at_once, else write;
-    pthread_rwlock_trywrlock = write_at_once, else try_write;
-    pthread_rwlock_unlock = unlock_at_once, else unlock;
-}
-
-/// # Safety
-/// See above, here and below.
-unsafe fn read(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    unsafe { read_until(lock, Ok(Until::Forever), || real::rdlock(lock)) }
-}
-
-unsafe fn write(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    unsafe { write_until(lock, Ok(Until::Forever), || real::wrlock(lock)) }
-}
-
-unsafe fn attempt_to_read(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    unsafe { ours(lock).map_or_else(|| real::tryrdlock(lock), Lock::try_read) }
-}
-
-unsafe fn attempt_to_write(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    unsafe { ours(lock).map_or_else(|| real::trywrlock(lock), Lock::try_write) }
-}
-
-unsafe fn try_read(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    profile::attempt(target(lock, side::READ), || unsafe { attempt_to_read(lock) })
-}
-
-unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    profile::attempt(target(lock, side::WRITE), || unsafe { attempt_to_write(lock) })
-}
-
-unsafe fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    profile::releasing(lock.addr(), || {
-        // SAFETY: see above.
-        match unsafe { ours(lock) } {
-            Some(lock) => {
-                lock.unlock();
-                0
-            }
-            // SAFETY: see above.
-            None => unsafe { real::unlock(lock) },
+    "C" pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) {
+        real::pthread_cond_init(cond, attributes)
+    }
+    "C" pthread_cond_destroy(cond: Cond) [cnd_destroy: c11] {
+        match Ours::at(cond) {
+            Some(ours) => ours.destroy(),
+            None => return real::pthread_cond_destroy(cond),
         }
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlock_timedrdlock(
-    lock: *mut pthread_rwlock_t,
-    until: *const timespec,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        let or_glibc_s = || real::timedrdlock(lock, until);
-        read_until(lock, Until::new(CLOCK_REALTIME, until), or_glibc_s)
+        0
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlock_clockrdlock(
-    lock: *mut pthread_rwlock_t,
-    clock: clockid_t,
-    until: *const timespec,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        let or_glibc_s = || real::clockrdlock(lock, clock, until);
-        read_until(lock, Until::new(clock, until), or_glibc_s)
+    "C-unwind" pthread_cond_wait(cond: Cond, mutex: Mutex) [cnd_wait: c11] {
+        let until = || Ok(Until::Forever);
+        cond::wait(cond, mutex, until, || real::pthread_cond_wait(cond, mutex))
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlock_timedwrlock(
-    lock: *mut pthread_rwlock_t,
-    until: *const timespec,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        let or_glibc_s = || real::timedwrlock(lock, until);
-        write_until(lock, Until::new(CLOCK_REALTIME, until), or_glibc_s)
+    "C-unwind" pthread_cond_timedwait(cond: Cond, mutex: Mutex, time: Time) [cnd_timedwait: c11] {
+        let until = || Until::new(Ours::clock(cond), time);
+        cond::wait(cond, mutex, until, || real::pthread_cond_timedwait(cond, mutex, time))
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_rwlock_clockwrlock(
-    lock: *mut pthread_rwlock_t,
-    clock: clockid_t,
-    until: *const timespec,
-) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        let or_glibc_s = || real::clockwrlock(lock, clock, until);
-        write_until(lock, Until::new(clock, until), or_glibc_s)
+    "C-unwind" pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: clockid_t, time: Time) {
+        if !is_known(clock) {
+            return EINVAL;
+        }
+        let until = || Until::new(clock, time);
+        cond::wait(cond, mutex, until, || real::pthread_cond_clockwait(cond, mutex, clock, time))
     }
-}
+    "C" pthread_cond_signal(cond: Cond) [cnd_signal: c11] {
+        cond::notify(cond, Ours::signal, || real::pthread_cond_signal(cond))
+    }
+    "C" pthread_cond_broadcast(cond: Cond) [cnd_broadcast: c11] {
+        cond::notify(cond, Ours::broadcast, || real::pthread_cond_broadcast(cond))
+    }
+    "C-unwind" pthread_cancel(thread: pthread_t) {
+        match config::serves(Kind::Mutex) {
+            true => cancel::cancel(thread, || real::pthread_cancel(thread)),
+            false => real::pthread_cancel(thread),
+        }
+    }
+    "C-unwind" pthread_setcanceltype(new: c_int, before: *mut c_int) {
+        cancel::note_type(new);
+        real::pthread_setcanceltype(new, before)
+    }
 
-fn target(lock: *mut pthread_rwlock_t, side: u32) -> Target {
-    Target { address: lock.addr(), side, kind: |_| layout::kind::RWLOCK }
-}
+    "C-unwind" pthread_spin_lock(lock: Spin) {
+        if spin::take_as_glibc(lock) { 0 } else { spin::lock(lock) }
+    }
+    "C-unwind" pthread_spin_trylock(lock: Spin) {
+        if spin::take_as_glibc(lock) { 0 } else { spin::try_lock(lock) }
+    }
+    "C-unwind" pthread_spin_unlock(lock: Spin) {
+        if spin::release_as_glibc(lock) { 0 } else { spin::unlock(lock) }
+    }
 
-/// As in glibc: an invalid time is refused before anything else.
-unsafe fn read_until(
-    lock: *mut pthread_rwlock_t,
-    until: Result<Until, c_int>,
-    or_glibc_s: impl FnOnce() -> c_int,
-) -> c_int {
-    let until = match until {
-        Ok(until) => until,
-        Err(errno) => return errno,
-    };
-    // SAFETY: see above.
-    let attempt = || unsafe { attempt_to_read(lock) };
-    profile::acquire(target(lock, side::READ), attempt, || {
-        // SAFETY: see above.
-        unsafe { ours(lock) }.map_or_else(or_glibc_s, |ours| ours.read(&until))
-    })
-}
+    "C-unwind" sem_wait(semaphore: Semaphore) {
+        asleep::at_semaphore(semaphore, || real::sem_wait(semaphore))
+    }
+    "C-unwind" sem_timedwait(semaphore: Semaphore, time: Time) {
+        asleep::at_semaphore(semaphore, || real::sem_timedwait(semaphore, time))
+    }
+    "C-unwind" sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) {
+        asleep::at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, time))
+    }
 
-unsafe fn write_until(
-    lock: *mut pthread_rwlock_t,
-    until: Result<Until, c_int>,
-    or_glibc_s: impl FnOnce() -> c_int,
-) -> c_int {
-    let until = match until {
-        Ok(until) => until,
-        Err(errno) => return errno,
-    };
-    // SAFETY: see above.
-    let attempt = || unsafe { attempt_to_write(lock) };
-    profile::acquire(target(lock, side::WRITE), attempt, || {
-        // SAFETY: see above.
-        unsafe { ours(lock) }.map_or_else(or_glibc_s, |ours| ours.write(&until))
-    })
-}
-
-old_names! {
-    __pthread_rwlock_init = pthread_rwlock_init(
-        lock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t
-    );
-    __pthread_rwlock_destroy = pthread_rwlock_destroy(lock: *mut pthread_rwlock_t);
-    __pthread_rwlock_rdlock = pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t);
-    __pthread_rwlock_tryrdlock = pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t);
-    __pthread_rwlock_wrlock = pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t);
-    __pthread_rwlock_trywrlock = pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t);
-    __pthread_rwlock_unlock = pthread_rwlock_unlock(lock: *mut pthread_rwlock_t);
+    // For the profile: what is loaded later may have the same addresses.
+    "C-unwind" dlclose(library: *mut c_void) {
+        profile::unloading(|| real::dlclose(library))
+    }
 }

@@ -49,9 +49,9 @@ fn look(tid: u32) -> bool {
     // SAFETY: a mutex that nobody else knows, and that begins with these.
     unsafe {
         let words = &*mutex.cast::<Words>();
-        let taken = real::mutex_lock(mutex) == 0;
+        let taken = real::pthread_mutex_lock(mutex) == 0;
         let held = words.state();
-        let left = real::mutex_unlock(mutex) == 0;
+        let left = real::pthread_mutex_unlock(mutex) == 0;
         taken && left && held == [HELD, tid, 1] && words.state() == [FREE, 0, 0]
     }
 }

@@ -15,13 +15,14 @@ use libc::{
 pub(crate) struct Real {
     /// First: see `syscall`.
     address: AtomicPtr<c_void>,
-    name: &'static CStr,
+    name: &'static str,
     /// The version, for functions of which there is an older one of the same name that differs.
-    version: Option<&'static CStr>,
+    version: &'static [&'static CStr],
 }
 
 impl Real {
-    const fn new(name: &'static CStr, version: Option<&'static CStr>) -> Self {
+    /// `name` ends with a zero; there is a version, or none.
+    const fn new(name: &'static str, version: &'static [&'static CStr]) -> Self {
         Self { name, version, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
@@ -33,12 +34,12 @@ impl Real {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        let name = self.name.as_ptr();
+        let name = self.name.as_ptr().cast();
         // SAFETY: C strings.
         let address = unsafe {
             match self.version {
-                Some(version) => libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()),
-                None => libc::dlsym(libc::RTLD_NEXT, name),
+                [version, ..] => libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()),
+                [] => libc::dlsym(libc::RTLD_NEXT, name),
             }
         };
         self.address.store(address, Ordering::Relaxed);
@@ -46,23 +47,14 @@ impl Real {
     }
 }
 
-macro_rules! version {
-    () => {
-        None
-    };
-    ($version:literal) => {
-        Some($version)
-    };
-}
-use version;
-
 macro_rules! real_functions {
-    ($($name:ident: fn($($argument:ident: $type:ty),*)
-        = $symbol:literal $(of $version:literal)?;)*) => {
+    ($($name:ident($($argument:ident: $type:ty),*) $(of $version:literal)?;)*) => {
         #[allow(non_upper_case_globals, reason = "each is named after its function")]
         mod addresses {
-            $(pub(super) static $name: super::Real =
-                super::Real::new($symbol, super::version!($($version)?));)*
+            $(pub(super) static $name: super::Real = {
+                let version: &[&core::ffi::CStr] = &[$($version)?];
+                super::Real::new(concat!(stringify!($name), "\0"), version)
+            };)*
         }
 
         /// Looks up all of them.
@@ -90,7 +82,7 @@ macro_rules! real_functions {
 }
 
 /// Where glibc's `syscall` is, once it was looked up.
-pub(crate) static SYSCALL: Real = Real::new(c"syscall", None);
+pub(crate) static SYSCALL: Real = Real::new("syscall\0", &[]);
 
 pub(crate) extern "C" fn look_up_syscall() {
     SYSCALL.get();
@@ -101,61 +93,49 @@ pub(crate) fn syscall() -> unsafe extern "C" fn(number: c_long, ...) -> c_long {
     unsafe { transmute(SYSCALL.get()) }
 }
 
-type Lock = *mut pthread_rwlock_t;
-type Mutex = *mut pthread_mutex_t;
-type Cond = *mut pthread_cond_t;
-type Spin = *mut pthread_spinlock_t;
-type Semaphore = *mut sem_t;
+pub(crate) type Rwlock = *mut pthread_rwlock_t;
+pub(crate) type Mutex = *mut pthread_mutex_t;
+pub(crate) type Cond = *mut pthread_cond_t;
+pub(crate) type Spin = *mut pthread_spinlock_t;
+pub(crate) type Semaphore = *mut sem_t;
+pub(crate) type Time = *const timespec;
 
 real_functions! {
-    init: fn(lock: Lock, attributes: *const pthread_rwlockattr_t) = c"pthread_rwlock_init";
-    setkind: fn(attributes: *mut pthread_rwlockattr_t, kind: c_int)
-        = c"pthread_rwlockattr_setkind_np";
-    getkind: fn(attributes: *const pthread_rwlockattr_t, kind: *mut c_int)
-        = c"pthread_rwlockattr_getkind_np";
-    destroy: fn(lock: Lock) = c"pthread_rwlock_destroy";
-    rdlock: fn(lock: Lock) = c"pthread_rwlock_rdlock";
-    tryrdlock: fn(lock: Lock) = c"pthread_rwlock_tryrdlock";
-    timedrdlock: fn(lock: Lock, until: *const timespec) = c"pthread_rwlock_timedrdlock";
-    clockrdlock: fn(lock: Lock, clock: clockid_t, until: *const timespec)
-        = c"pthread_rwlock_clockrdlock";
-    wrlock: fn(lock: Lock) = c"pthread_rwlock_wrlock";
-    trywrlock: fn(lock: Lock) = c"pthread_rwlock_trywrlock";
-    timedwrlock: fn(lock: Lock, until: *const timespec) = c"pthread_rwlock_timedwrlock";
-    clockwrlock: fn(lock: Lock, clock: clockid_t, until: *const timespec)
-        = c"pthread_rwlock_clockwrlock";
-    unlock: fn(lock: Lock) = c"pthread_rwlock_unlock";
-
-    mutex_init: fn(mutex: Mutex, attributes: *const pthread_mutexattr_t) = c"pthread_mutex_init";
-    mutex_destroy: fn(mutex: Mutex) = c"pthread_mutex_destroy";
-    mutex_lock: fn(mutex: Mutex) = c"pthread_mutex_lock";
-    mutex_trylock: fn(mutex: Mutex) = c"pthread_mutex_trylock";
-    mutex_timedlock: fn(mutex: Mutex, until: *const timespec) = c"pthread_mutex_timedlock";
-    mutex_clocklock: fn(mutex: Mutex, clock: clockid_t, until: *const timespec)
-        = c"pthread_mutex_clocklock";
-    mutex_unlock: fn(mutex: Mutex) = c"pthread_mutex_unlock";
-
-    cond_init: fn(cond: Cond, attributes: *const pthread_condattr_t)
-        = c"pthread_cond_init" of c"GLIBC_2.3.2";
-    cond_destroy: fn(cond: Cond) = c"pthread_cond_destroy" of c"GLIBC_2.3.2";
-    cond_wait: fn(cond: Cond, mutex: Mutex) = c"pthread_cond_wait" of c"GLIBC_2.3.2";
-    cond_timedwait: fn(cond: Cond, mutex: Mutex, until: *const timespec)
-        = c"pthread_cond_timedwait" of c"GLIBC_2.3.2";
-    cond_clockwait: fn(cond: Cond, mutex: Mutex, clock: clockid_t, until: *const timespec)
-        = c"pthread_cond_clockwait";
-    cond_signal: fn(cond: Cond) = c"pthread_cond_signal" of c"GLIBC_2.3.2";
-    cond_broadcast: fn(cond: Cond) = c"pthread_cond_broadcast" of c"GLIBC_2.3.2";
-
-    sem_wait: fn(semaphore: Semaphore) = c"sem_wait";
-    sem_timedwait: fn(semaphore: Semaphore, until: *const timespec) = c"sem_timedwait";
-    sem_clockwait: fn(semaphore: Semaphore, clock: clockid_t, until: *const timespec)
-        = c"sem_clockwait";
-
-    spin_init: fn(lock: Spin, shared: c_int) = c"pthread_spin_init";
-    spin_lock: fn(lock: Spin) = c"pthread_spin_lock";
-    spin_trylock: fn(lock: Spin) = c"pthread_spin_trylock";
-    spin_unlock: fn(lock: Spin) = c"pthread_spin_unlock";
-    dlclose: fn(library: *mut c_void) = c"dlclose";
-    cancel: fn(thread: pthread_t) = c"pthread_cancel";
-    setcanceltype: fn(new: c_int, before: *mut c_int) = c"pthread_setcanceltype";
+    pthread_rwlock_init(lock: Rwlock, attributes: *const pthread_rwlockattr_t);
+    pthread_rwlockattr_setkind_np(attributes: *mut pthread_rwlockattr_t, kind: c_int);
+    pthread_rwlockattr_getkind_np(attributes: *const pthread_rwlockattr_t, kind: *mut c_int);
+    pthread_rwlock_destroy(lock: Rwlock);
+    pthread_rwlock_rdlock(lock: Rwlock);
+    pthread_rwlock_tryrdlock(lock: Rwlock);
+    pthread_rwlock_timedrdlock(lock: Rwlock, until: Time);
+    pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, until: Time);
+    pthread_rwlock_wrlock(lock: Rwlock);
+    pthread_rwlock_trywrlock(lock: Rwlock);
+    pthread_rwlock_timedwrlock(lock: Rwlock, until: Time);
+    pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, until: Time);
+    pthread_rwlock_unlock(lock: Rwlock);
+    pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t);
+    pthread_mutex_destroy(mutex: Mutex);
+    pthread_mutex_lock(mutex: Mutex);
+    pthread_mutex_trylock(mutex: Mutex);
+    pthread_mutex_timedlock(mutex: Mutex, until: Time);
+    pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, until: Time);
+    pthread_mutex_unlock(mutex: Mutex);
+    pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) of c"GLIBC_2.3.2";
+    pthread_cond_destroy(cond: Cond) of c"GLIBC_2.3.2";
+    pthread_cond_wait(cond: Cond, mutex: Mutex) of c"GLIBC_2.3.2";
+    pthread_cond_timedwait(cond: Cond, mutex: Mutex, until: Time) of c"GLIBC_2.3.2";
+    pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: clockid_t, until: Time);
+    pthread_cond_signal(cond: Cond) of c"GLIBC_2.3.2";
+    pthread_cond_broadcast(cond: Cond) of c"GLIBC_2.3.2";
+    sem_wait(semaphore: Semaphore);
+    sem_timedwait(semaphore: Semaphore, until: Time);
+    sem_clockwait(semaphore: Semaphore, clock: clockid_t, until: Time);
+    pthread_spin_init(lock: Spin, shared: c_int);
+    pthread_spin_lock(lock: Spin);
+    pthread_spin_trylock(lock: Spin);
+    pthread_spin_unlock(lock: Spin);
+    dlclose(library: *mut c_void);
+    pthread_cancel(thread: pthread_t);
+    pthread_setcanceltype(new: c_int, before: *mut c_int);
 }

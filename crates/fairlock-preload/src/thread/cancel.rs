@@ -250,7 +250,7 @@ impl Guarded {
         let mut before = DEFERRED;
         if ANYWHERE.load(Ordering::Relaxed) {
             // SAFETY: `before` is written.
-            unsafe { real::setcanceltype(DEFERRED, &mut before) };
+            unsafe { real::pthread_setcanceltype(DEFERRED, &mut before) };
         }
         // Afterwards: a thread that ended between taking its record and noting it would lose it for good.
         let record = Recorded::begin();
@@ -279,7 +279,7 @@ impl Guarded {
         drop(self.record);
         if self.deferred.is_some() {
             // SAFETY: nothing is in the caller's frames that must not be left.
-            unsafe { real::setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
+            unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
         }
     }
 }

@@ -5,9 +5,7 @@
 //! those of a process that this one was forked from, hold no queue. Shared condition variables are
 //! glibc's.
 
-pub(super) mod shared;
-#[cfg(not(test))] // a test's own are libc's
-pub(super) mod symbols;
+mod shared;
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
@@ -66,7 +64,7 @@ impl Cond {
     /// # Safety
     /// A condition variable that is initialised, and stays so until the caller is done with it.
     #[inline(always)]
-    unsafe fn ours<'a>(cond: *mut pthread_cond_t) -> Option<&'a Self> {
+    pub(super) unsafe fn at<'a>(cond: *mut pthread_cond_t) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
         let cond: &Self = unsafe { if_aligned(cond.cast()) }?;
         (!cond.flags.is_shared() && config::serves(Kind::Mutex)).then_some(cond)
@@ -76,7 +74,7 @@ impl Cond {
     ///
     /// # Safety
     /// As above.
-    unsafe fn clock(cond: *mut pthread_cond_t) -> libc::clockid_t {
+    pub(super) unsafe fn clock(cond: *mut pthread_cond_t) -> libc::clockid_t {
         let flags = cond.wrapping_byte_add(offset_of!(Self, flags)).cast::<CondFlags>();
         // SAFETY: within the condition variable, which may be at any address.
         unsafe { flags.read_unaligned() }.clock()
@@ -163,21 +161,21 @@ impl Cond {
 
     /// Wakes the waiter that has waited longest. Mostly nobody waits.
     #[inline(always)]
-    fn signal(&self) {
+    pub(super) fn signal(&self) {
         if self.waiting.any() {
             self.locked(Queue::notify_one).wake();
         }
     }
 
     #[inline(always)]
-    fn broadcast(&self) {
+    pub(super) fn broadcast(&self) {
         if self.waiting.any() {
             self.locked(Queue::notify_all).wake();
         }
     }
 
     /// Waits for those that have given up, and not yet taken themselves out.
-    fn destroy(&self) {
+    pub(super) fn destroy(&self) {
         while self.locked(|queue| queue.somebody_leaves()) {
             nap();
         }
@@ -228,5 +226,51 @@ unsafe fn away_from(
     match unsafe { mutex::lock_again_after_wait(mutex) } {
         0 => slept,
         errno => errno,
+    }
+}
+
+/// Waits until a time, which is asked for if this library makes the wait: in the condition variable's
+/// queue, or, if that is glibc's and the mutex is not, in none. Both are glibc's otherwise.
+///
+/// # Safety
+/// The caller holds the mutex.
+pub(super) unsafe fn wait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    until: impl FnOnce() -> Result<Until, c_int>,
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let ours = Cond::at(cond);
+        if ours.is_none() && !mutex::is_ours(mutex) {
+            return mutex::without(mutex, || asleep(cond, or_glibc_s));
+        }
+        match (until(), ours) {
+            (Err(errno), _) => errno,
+            (Ok(until), Some(ours)) => ours.wait(mutex, &until),
+            (Ok(until), None) => shared::wait(cond, mutex, &until),
+        }
+    }
+}
+
+/// # Safety
+/// A condition variable.
+#[inline(always)]
+pub(super) unsafe fn notify(
+    cond: *mut pthread_cond_t,
+    ours: impl FnOnce(&Cond),
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Cond::at(cond) } {
+        Some(cond) => {
+            ours(cond);
+            0
+        }
+        None => {
+            shared::notify(cond);
+            or_glibc_s()
+        }
     }
 }

@@ -3,17 +3,15 @@
 //! It is a thin lock that is only ever written, in bytes that glibc uses for robust mutexes and
 //! those that inherit priorities. These mutexes stay glibc's, and so do shared ones.
 
-#[cfg(not(test))] // a test's own locks are libc's
-pub(super) mod symbols;
-pub(crate) mod watched;
-
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, pthread_mutex_t};
+use fairlock::wait::Wait;
+use fairlock_profile::layout::{kind, side};
+use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_mutex_t};
 
-use super::enter::{Inflatable, try_write, write};
+use super::enter::{Inflatable, try_write_slot, write_slot};
 use super::if_aligned;
 use super::until::Until;
 use crate::head::Exit;
@@ -21,12 +19,12 @@ use crate::process::alone;
 use crate::process::config::{self, Kind};
 use crate::process::glibc::Words;
 use crate::process::real;
-use crate::process::word::MutexKind;
+use crate::process::word::{MutexKind, MutexType};
+use crate::profile::{self, Coming, Target};
 use crate::registry::{self, Head};
 use crate::slot::Slot;
 use crate::thread::cancel::Whole;
 use crate::thread::{self, Mutexes, Preload, State};
-use fairlock::wait::Wait;
 
 /// The program's mutex.
 #[repr(C)]
@@ -64,7 +62,7 @@ impl Mutex {
     /// # Safety
     /// A mutex that is initialised, and stays so until the caller is done with it.
     #[inline(always)]
-    unsafe fn at<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a Self> {
+    unsafe fn at<'a>(mutex: real::Mutex) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
         unsafe { if_aligned(mutex.cast()) }
     }
@@ -137,7 +135,7 @@ impl Mutex {
             None => Until::Forever,
             Some(until) => {
                 let entry = self.enter(me, Head::write);
-                if let Ok(slot) = self.inside(entry, false, try_write) {
+                if let Ok(slot) = self.inside(entry, false, try_write_slot) {
                     return self.taken(kind, me, slot);
                 }
                 match until() {
@@ -147,7 +145,7 @@ impl Mutex {
             }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
-        let take = |slot: &_, until: &_| write(slot, me, until);
+        let take = |slot: &_, until: &_| write_slot(slot, me, until);
         match self.wait_inside(me, entry, Head::write, &until, take) {
             Ok(slot) => self.taken(kind, me, slot),
             Err(errno) => errno,
@@ -275,10 +273,10 @@ fn take_at_once(slot: &Slot<Preload>) -> Result<(), c_int> {
 }
 
 /// A `try` may go before those that wait if nobody holds the lock and it is not closed.
-fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
+fn try_lock_slot(slot: &Slot<Preload>) -> Result<(), c_int> {
     let over = Wait::until_nanos(0);
     let sem = slot.sem();
-    try_write(slot).or_else(|errno| {
+    try_write_slot(slot).or_else(|errno| {
         let taken = !sem.is_write_locked() && sem.write_with(over).is_ok();
         if taken { Ok(()) } else { Err(errno) }
     })
@@ -289,15 +287,15 @@ fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
 /// # Safety
 /// A mutex that is initialised, and stays so until the caller is done with it: here and below.
 #[inline(always)]
-pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
+pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
     #[cold]
     #[inline(never)]
-    unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
+    unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
         unsafe {
-            watched::lock(mutex, || match ours(mutex) {
+            acquire(mutex, || match ours(mutex) {
                 Some(mutex) => mutex.lock(),
-                None => real::mutex_lock(mutex),
+                None => real::pthread_mutex_lock(mutex),
             })
         }
     }
@@ -307,7 +305,7 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
         match me.mutexes() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
             Mutexes::Thin | Mutexes::InGeneral => in_general(mutex),
-            _ if watched::lock_at_once(mutex, me) => 0,
+            _ if counted_at_once(mutex, me) => 0,
             _ => in_general(mutex),
         }
     }
@@ -316,15 +314,15 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
 /// # Safety
 /// As above, and held by the caller if it is a normal one.
 #[inline(always)]
-pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
+pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     #[cold]
     #[inline(never)]
-    unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
+    unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
         match unsafe { ours(mutex) } {
             Some(mutex) => mutex.unlock(),
             // SAFETY: as above.
-            None => unsafe { real::mutex_unlock(mutex) },
+            None => unsafe { real::pthread_mutex_unlock(mutex) },
         }
     }
     let me = thread::state();
@@ -333,7 +331,7 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
         match me.mutexes() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
             Mutexes::Thin | Mutexes::InGeneral => in_general(mutex),
-            _ => watched::unlock(mutex, me, in_general),
+            _ => unlock_counted(mutex, me, in_general),
         }
     }
 }
@@ -343,7 +341,7 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
 ///
 /// # Safety
 /// As above.
-pub(super) unsafe fn unlock_to_wait(mutex: *mut pthread_mutex_t) -> c_int {
+pub(super) unsafe fn unlock_to_wait(mutex: real::Mutex) -> c_int {
     // SAFETY: the caller's promise.
     let users = unsafe { users(mutex) };
     // An atomic addition: the caller of an error-checking mutex may not be its holder.
@@ -361,7 +359,7 @@ pub(super) unsafe fn unlock_to_wait(mutex: *mut pthread_mutex_t) -> c_int {
 ///
 /// # Safety
 /// As above.
-unsafe fn users<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a AtomicU32> {
+unsafe fn users<'a>(mutex: real::Mutex) -> Option<&'a AtomicU32> {
     // SAFETY: within the mutex.
     let users = unsafe { mutex.byte_add(offset_of!(Mutex, words.users)) }.cast::<AtomicU32>();
     // SAFETY: the caller's promise.
@@ -370,7 +368,7 @@ unsafe fn users<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a AtomicU32> {
 
 /// # Safety
 /// As above, and released by [`unlock_to_wait`].
-pub(super) unsafe fn lock_again_after_wait(mutex: *mut pthread_mutex_t) -> c_int {
+pub(super) unsafe fn lock_again_after_wait(mutex: real::Mutex) -> c_int {
     // SAFETY: the caller's promise.
     let errno = unsafe { lock(mutex) };
     // SAFETY: as above: it has not been destroyed meanwhile.
@@ -381,7 +379,7 @@ pub(super) unsafe fn lock_again_after_wait(mutex: *mut pthread_mutex_t) -> c_int
 /// # Safety
 /// As above.
 #[inline(always)]
-pub(super) unsafe fn attempt_at_once(mutex: *mut pthread_mutex_t) -> c_int {
+pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
@@ -390,22 +388,19 @@ pub(super) unsafe fn attempt_at_once(mutex: *mut pthread_mutex_t) -> c_int {
         {
             0
         } else {
-            watched::try_lock(mutex)
+            profile::attempt(target(mutex), || attempt(mutex, try_lock_slot))
         }
     }
 }
 
 /// # Safety
 /// As above.
-unsafe fn attempt(
-    mutex: *mut pthread_mutex_t,
-    try_slot: fn(&Slot<Preload>) -> Result<(), c_int>,
-) -> c_int {
+unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot<Preload>) -> Result<(), c_int>) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { ours(mutex) } {
         Some(mutex) => mutex.try_lock(try_slot),
         // SAFETY: as above.
-        None => unsafe { real::mutex_trylock(mutex) },
+        None => unsafe { real::pthread_mutex_trylock(mutex) },
     }
 }
 
@@ -413,14 +408,165 @@ unsafe fn attempt(
 ///
 /// # Safety
 /// As above.
-unsafe fn ours<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a Mutex> {
+unsafe fn ours<'a>(mutex: real::Mutex) -> Option<&'a Mutex> {
     // SAFETY: the caller's promise.
     unsafe { Mutex::at(mutex) }.filter(|mutex| mutex.is_ours())
 }
 
 /// # Safety
 /// As above.
-pub(super) unsafe fn is_ours(mutex: *mut pthread_mutex_t) -> bool {
+pub(super) unsafe fn is_ours(mutex: real::Mutex) -> bool {
     // SAFETY: the caller's promise.
     unsafe { ours(mutex) }.is_some()
+}
+
+/// Takes the mutex, until a time that is asked for only if the caller has to wait.
+///
+/// # Safety
+/// As above.
+pub(super) unsafe fn lock_until(
+    mutex: real::Mutex,
+    until: impl FnOnce() -> Result<Until, c_int>,
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        acquire(mutex, || match ours(mutex) {
+            Some(mutex) => mutex.lock_until(Some(until)),
+            None => or_glibc_s(),
+        })
+    }
+}
+
+/// # Safety
+/// As above.
+pub(super) unsafe fn destroy(mutex: real::Mutex) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { ours(mutex) } {
+        Some(mutex) => mutex.destroy(),
+        // SAFETY: as above.
+        None => unsafe { real::pthread_mutex_destroy(mutex) },
+    }
+}
+
+// ---- for the profile ----
+
+/// A word that nobody else changes meanwhile, and that glibc's mutex has, too.
+///
+/// # Safety
+/// A mutex that is initialised, here and below.
+#[inline(always)]
+unsafe fn word(mutex: usize, offset: usize) -> u32 {
+    // SAFETY: a word of the mutex; the mutex may be at any address.
+    unsafe { core::ptr::with_exposed_provenance::<u32>(mutex).byte_add(offset).read_unaligned() }
+}
+
+unsafe fn kind_of(mutex: usize) -> MutexKind {
+    // SAFETY: the caller's promise.
+    MutexKind(unsafe { word(mutex, offset_of!(Mutex, words.kind)) } as c_int)
+}
+
+fn target(mutex: real::Mutex) -> Target {
+    Target { address: mutex.expose_provenance(), side: side::WRITE, kind: kind_at }
+}
+
+fn kind_at(mutex: usize) -> u32 {
+    // SAFETY: called while the mutex is being taken.
+    match unsafe { kind_of(mutex) }.of_type() {
+        MutexType::Normal => kind::MUTEX,
+        MutexType::Recursive => kind::RECURSIVE,
+        MutexType::ErrorChecking => kind::ERRORCHECK,
+        MutexType::Adaptive => kind::ADAPTIVE,
+    }
+}
+
+/// Takes the mutex by `wait`, if it cannot be had at once.
+#[inline(always)]
+unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
+}
+
+/// Takes the mutex at once, and counts that. For a thread whose mutexes are counted.
+#[inline(never)]
+unsafe fn counted_at_once(mutex: real::Mutex, me: &State) -> bool {
+    let coming = Coming::to(mutex.expose_provenance());
+    // SAFETY: the caller's promise.
+    let taken = unsafe {
+        let Some(ours) = Mutex::at(mutex) else { return false };
+        match me.mutexes() {
+            Mutexes::AsGlibcCounted if ours.kind() == MutexKind::NORMAL => {
+                ours.words.lock_as_glibc(me.tid())
+            }
+            _ if !ours.kind().may_be_ours() => false,
+            Mutexes::ThinCounted => ours.lock_at_once(me),
+            _ => real::pthread_mutex_trylock(mutex) == 0,
+        }
+    };
+    if taken {
+        coming.has_come(target(mutex));
+    }
+    taken
+}
+
+/// Releases the mutex, by `in_general` if it has to be. For a thread whose mutexes are counted.
+#[inline(never)]
+unsafe fn unlock_counted(
+    mutex: real::Mutex,
+    me: &State,
+    in_general: unsafe fn(real::Mutex) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let look = unsafe { about_to_unlock(mutex, me) };
+    // SAFETY: as above.
+    let result = unsafe {
+        let ours = Mutex::at(mutex);
+        match me.mutexes() {
+            Mutexes::ThinCounted if ours.is_some_and(|ours| ours.unlock_at_once(me)) => 0,
+            Mutexes::ThinCounted => in_general(mutex),
+            Mutexes::AsGlibcCounted
+                if ours.is_some_and(|ours| ours.words.unlock_as_glibc(me.tid())) =>
+            {
+                0
+            }
+            _ => real::pthread_mutex_unlock(mutex),
+        }
+    };
+    profile::released(look);
+    result
+}
+
+#[inline(always)]
+unsafe fn about_to_unlock(mutex: real::Mutex, me: &State) -> Option<profile::Look> {
+    let address = mutex.expose_provenance();
+    profile::release(
+        address,
+        || {
+            // SAFETY: the caller's promise.
+            let ours = unsafe { Mutex::at(mutex) };
+            me.mutexes() != Mutexes::AsGlibcCounted
+                || ours.is_none_or(|ours| ours.words.is_wanted_as_glibc())
+        },
+        // SAFETY: as above.
+        || unsafe {
+            kind_of(address).is_recursive() && word(address, offset_of!(Mutex, words.count)) > 1
+        },
+    )
+}
+
+/// Waits for something else, with the mutex released meanwhile.
+#[inline(always)]
+pub(super) unsafe fn without(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
+    if !profile::is_on() {
+        return wait();
+    }
+    // SAFETY: the caller's promise.
+    let look = unsafe { about_to_unlock(mutex, thread::state()) };
+    profile::released(look);
+    let result = wait();
+    if result == ETIMEDOUT {
+        let _ = profile::counted(target(mutex), 0);
+        return result;
+    }
+    profile::counted(target(mutex), result)
 }
