@@ -4,10 +4,10 @@
 //! changed under a lock, which [`cancel`](CancelToken::cancel) must not take: it may
 //! run in a signal handler, on the very thread that has the lock. Instead:
 //!
-//! * `cancel` sets `CANCELLED` and wakes the threads in the list, which others may change
-//!   meanwhile. It stops at the end of the list, or when it finds `TOLD`.
+//! * `cancel` sets the state to `CANCELLED` and wakes the threads in the list, which others may
+//!   change meanwhile. It stops at the end of the list, or when it finds `TOLD`.
 //! * A thread that has changed the list looks at the state before it lets go of the lock. If it
-//!   finds `CANCELLED` without `TOLD`, it sets `TOLD` too and wakes the threads in the list.
+//!   finds `CANCELLED`, it sets `TOLD` and wakes the threads in the list.
 //!
 //! *No cancel is lost.* The look at the end of a change and the setting of `CANCELLED` have one
 //! order. A change whose look comes first is seen by `cancel`. As long as no other look comes after
@@ -29,11 +29,14 @@ use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::BatchedTicketLock;
 use crate::wait::{Cancels, Sleeper, Wait};
 
-/// No wait under the token goes on. Never cleared.
-const CANCELLED: u32 = 1 << 0;
-/// All threads that were listed when the token was cancelled have been woken, or are just being
-/// woken by a thread that keeps the list as it is.
-const TOLD: u32 = 1 << 1;
+/// Not cancelled. From here the state goes on to the next two, and never back: each has the bits of
+/// the one before.
+const LIVE: u32 = 0b00;
+/// No wait under the token goes on.
+const CANCELLED: u32 = 0b01;
+/// The same; and all threads that were listed when the token was cancelled have been woken, or are
+/// just being woken by a thread that keeps the list as it is.
+const TOLD: u32 = 0b11;
 
 /// Ends waits from outside. After [`cancel`](CancelToken::cancel) every wait that is given this
 /// token returns [`Cancelled`](crate::wait::WaitError::Cancelled), those that go on at that moment and
@@ -100,7 +103,7 @@ impl<P: Platform> CancelToken<P> {
     /// Whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         // Acquire: what the canceller did before is seen by the cancelled.
-        self.state.load(Ordering::Acquire) & CANCELLED != 0
+        self.state.load(Ordering::Acquire) != LIVE
     }
 
     /// Ends every wait under this token. A token cannot be reset.
@@ -110,7 +113,7 @@ impl<P: Platform> CancelToken<P> {
     /// [`wake_one`](crate::platform::System::wake_one). (That of the standard library's platform takes a mutex.)
     pub fn cancel(&self) {
         // Release: see `is_cancelled`. Acquire: the list as the changes before left it.
-        if self.state.fetch_or(CANCELLED, Ordering::AcqRel) & TOLD == 0
+        if self.state.fetch_or(CANCELLED, Ordering::AcqRel) != TOLD
             && self.wake_listed_while(CANCELLED)
         {
             // Release: this thread is done with the list.
@@ -141,12 +144,12 @@ impl<P: Platform> CancelToken<P> {
         // A step in the state's order, not a load: otherwise this and a `cancel` could miss each
         // other. Release: a `cancel` that comes after it finds the list as it is. Acquire: a
         // `cancel` that has set `TOLD` is done with the list.
-        let look = self.state.compare_exchange(0, 0, Ordering::Release, Ordering::Acquire);
+        let look = self.state.compare_exchange(LIVE, LIVE, Ordering::Release, Ordering::Acquire);
         if look == Err(CANCELLED) {
             // This comes first, for a `cancel` that has strayed. Relaxed: all it does is to stop
             // others.
             self.state.fetch_or(TOLD, Ordering::Relaxed);
-            self.wake_listed_while(CANCELLED | TOLD);
+            self.wake_listed_while(TOLD);
         }
         // SAFETY: taken above.
         unsafe { self.lock.unlock() };
@@ -297,7 +300,7 @@ mod tests {
                 .begin()
                 .listed(Native::thread(), || assert!(token.is_cancelled()));
         }
-        assert_eq!(token.state.load(Ordering::Relaxed), CANCELLED | TOLD);
+        assert_eq!(token.state.load(Ordering::Relaxed), TOLD);
     }
 
     #[test]

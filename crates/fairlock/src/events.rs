@@ -225,13 +225,38 @@ impl fmt::Debug for Snapshot {
 
 static GLOBAL: EventCounts = EventCounts::new();
 
-/// Who wants counts: bits. If zero, every slow path goes on at once.
-static LISTENERS: AtomicU8 = AtomicU8::new(0);
-/// Counting in `GLOBAL` is on.
-const PROCESS: u8 = 1 << 0;
-/// Some lock was given counts of its own. Never cleared: another lock may
-/// still have some.
-const LOCKS: u8 = 1 << 1;
+/// Who wants counts. If nobody, every slow path goes on at once.
+static LISTENERS: Listeners = Listeners(AtomicU8::new(0));
+
+struct Listeners(AtomicU8);
+
+impl Listeners {
+    /// Counting in `GLOBAL` is on.
+    const PROCESS: u8 = 1 << 0;
+    /// Some lock was given counts of its own. Never cleared: another lock may
+    /// still have some.
+    const LOCKS: u8 = 1 << 1;
+
+    // Relaxed, here and below: a count that comes too early or too late by an instant is none the
+    // worse.
+    fn add(&self, who: u8) {
+        self.0.fetch_or(who, Ordering::Relaxed);
+    }
+
+    fn remove(&self, who: u8) {
+        self.0.fetch_and(!who, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn has(&self, who: u8) -> bool {
+        self.0.load(Ordering::Relaxed) & who != 0
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
 
 /// The counts of all locks of the process together, while
 /// [counting](set_counting) is on.
@@ -243,16 +268,16 @@ pub fn global() -> &'static EventCounts {
 /// [counts of their own](crate::rwsem::RwSem::set_events) keep counting there.
 pub fn set_counting(on: bool) {
     if on {
-        LISTENERS.fetch_or(PROCESS, Ordering::Relaxed);
+        LISTENERS.add(Listeners::PROCESS);
     } else {
-        LISTENERS.fetch_and(!PROCESS, Ordering::Relaxed);
+        LISTENERS.remove(Listeners::PROCESS);
     }
 }
 
 /// Counts an event of a lock that has no counts of its own.
 #[inline]
 pub(crate) fn count(event: Event) {
-    if LISTENERS.load(Ordering::Relaxed) & PROCESS != 0 {
+    if LISTENERS.has(Listeners::PROCESS) {
         GLOBAL.add(event);
     }
 }
@@ -272,12 +297,12 @@ impl Sink {
         let counts = counts.map_or(ptr::null(), ptr::from_ref);
         // Release: the counters are made before they are counted in.
         self.0.store(counts.cast_mut(), Ordering::Release);
-        LISTENERS.fetch_or(LOCKS, Ordering::Relaxed);
+        LISTENERS.add(Listeners::LOCKS);
     }
 
     #[inline]
     pub(crate) fn count(&self, event: Event) {
-        if LISTENERS.load(Ordering::Relaxed) != 0 {
+        if !LISTENERS.is_empty() {
             self.count_for_listeners(event);
         }
     }

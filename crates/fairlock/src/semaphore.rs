@@ -4,20 +4,14 @@
 //! The holder of that lock is the *first*, and the only one that looks at the permits while anybody
 //! waits. So many small requests cannot keep a large one waiting.
 //!
-//! # The word
-//!
-//! | bits | |
-//! |---|---|
-//! | 0-31 | permits that are free |
-//! | 32 | `ASLEEP`: the first sleeps until there are as many permits as it wants |
-//! | 33-63 | how many sleeps have begun |
-//!
 //! The first stores who it is and what it wants, and then says that it sleeps, in one exchange with
 //! its last look at the permits. A thread that gives permits reads that before *its* exchange,
 //! which fails if what it read was about another sleep. After the exchange it touches nothing but
 //! the record of the thread that sleeps: whoever has got the permits may drop the semaphore. All
 //! changes of the word are read-modify-writes, so a thread that takes permits with Acquire sees
 //! what all those did who gave them with Release.
+
+mod word;
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -28,13 +22,10 @@ use crate::platform::{Native, System, WaitOutcome};
 use crate::ticket::BatchedTicketLock;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
-type AtomicU64 = <Native as System>::AtomicU64;
+use word::AtomicWord;
+
 type AtomicU32 = <Native as System>::AtomicU32;
 type AtomicUsize = <Native as System>::AtomicUsize;
-
-const PERMITS: u64 = u32::MAX as u64;
-const ASLEEP: u64 = 1 << 32;
-const SLEEP: u64 = 1 << 33;
 
 /// A number of permits. Threads take some, wait if there are too few, and give them back.
 ///
@@ -73,8 +64,8 @@ const SLEEP: u64 = 1 << 33;
 /// assert!(CONNECTIONS.try_acquire().is_some());
 /// ```
 pub struct Semaphore {
-    word: AtomicU64,
-    /// Which thread sleeps, and how many permits it wants: valid while `ASLEEP` is set.
+    word: AtomicWord,
+    /// Which thread sleeps, and how many permits it wants: valid while the word says that one does.
     first: AtomicUsize,
     wanted: AtomicU32,
     /// Held by the first of those that wait.
@@ -87,7 +78,7 @@ impl Semaphore {
     pub const fn new(permits: u32) -> Self {
         use crate::platform::ConstZero;
         Self {
-            word: AtomicU64::new(permits as u64),
+            word: AtomicWord::new(permits),
             first: ConstZero::ZERO,
             wanted: ConstZero::ZERO,
             queue: BatchedTicketLock::new_const(),
@@ -98,7 +89,7 @@ impl Semaphore {
     #[doc(hidden)]
     pub fn new(permits: u32) -> Self {
         Self {
-            word: Atomic::new(permits.into()),
+            word: AtomicWord::new(permits),
             first: Atomic::new(0),
             wanted: Atomic::new(0),
             queue: BatchedTicketLock::new(),
@@ -165,19 +156,18 @@ impl Semaphore {
     /// more than `u32::MAX` free ones.
     #[must_use]
     pub fn try_release(&self, count: u32) -> bool {
-        // Acquire, here and below: with `ASLEEP` comes who sleeps.
+        // Acquire, here and below: with "asleep" comes who sleeps.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            let free = (word & PERMITS) + u64::from(count);
-            if free > PERMITS {
-                return false;
-            }
+            let Some(mut next) = word.with_more(count) else { return false };
             // Relaxed: these are of this sleep, if the exchange succeeds.
             let wanted = self.wanted.load(Ordering::Relaxed);
             let first = self.first.load(Ordering::Relaxed);
-            let wakes = word & ASLEEP != 0 && free >= wanted.into();
-            let kept = word & !PERMITS & !(if wakes { ASLEEP } else { 0 });
-            match self.exchange(word, kept | free) {
+            let wakes = word.is_asleep() && next.has(wanted);
+            if wakes {
+                next = next.awake();
+            }
+            match self.word.exchange(word, next) {
                 Ok(()) if wakes => {
                     // SAFETY: the address of a thread's record, which is never freed.
                     let first = unsafe { &*(first as *const Thread<Native>) };
@@ -192,7 +182,7 @@ impl Semaphore {
 
     /// How many permits are free at this instant.
     pub fn available_permits(&self) -> u32 {
-        (self.word.load(Ordering::Relaxed) & PERMITS) as u32
+        self.word.load(Ordering::Relaxed).permits()
     }
 
     /// Whether a thread waits at this instant, or has given up a moment ago.
@@ -239,14 +229,13 @@ impl Semaphore {
             self.first.store(core::ptr::from_ref(me) as usize, Ordering::Relaxed);
             self.wanted.store(count, Ordering::Relaxed);
             let word = self.word.load(Ordering::Relaxed);
-            let asleep = (word | ASLEEP).wrapping_add(SLEEP);
-            if word & PERMITS >= count.into() || self.exchange(word, asleep).is_err() {
+            if word.has(count) || self.word.exchange(word, word.asleep()).is_err() {
                 continue;
             }
             outcome = me.parker.park(until.deadline, until.interruptible);
             // Others may take permits, until the next look finds too few. Acquire: a thread that
             // gave some before this has read `first` and `wanted` before they are written again.
-            self.word.fetch_and(!ASLEEP, Ordering::Acquire);
+            self.word.wake(Ordering::Acquire);
         }
     }
 
@@ -254,19 +243,13 @@ impl Semaphore {
     #[inline]
     fn take(&self, count: u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & ASLEEP == 0 && word & PERMITS >= count.into() {
-            match self.exchange(word, word - u64::from(count)) {
+        while !word.is_asleep() && word.has(count) {
+            match self.word.exchange(word, word.with_fewer(count)) {
                 Ok(()) => return true,
                 Err(now) => word = now,
             }
         }
         false
-    }
-
-    /// AcqRel: see the module documentation.
-    #[inline]
-    fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
-        self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 }
 

@@ -2,14 +2,12 @@
 //! interface.
 
 use core::mem::offset_of;
-use core::sync::atomic::Ordering;
 
 use super::batch::BatchSize;
 use super::lock::{Parts, TicketLock};
-use super::reopen::HEIR;
 use super::word::Word;
 use crate::inspect;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// How many tickets have been taken since the lock was idle, and how many of
@@ -26,7 +24,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if self.load() != Word::IDLE || self.solo.is_held() {
             return Err("the lock is not idle after everybody has left");
         }
-        if !self.inbox.is_empty() || self.hints.load(Ordering::Relaxed) & HEIR != 0 {
+        if !self.inbox.is_empty() || self.hints.load().has_heir() {
             return Err("somebody is still parked after everybody has left");
         }
         Ok(())

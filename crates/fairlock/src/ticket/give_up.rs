@@ -42,9 +42,7 @@ use super::batch::BatchSize;
 use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
 use super::places::{LockId, Place};
-use super::reopen::NAME_SHIFT;
-use super::word::Word;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
@@ -76,8 +74,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 // SAFETY: the entry is out of all lists, and in a place that is never freed.
                 unsafe { self.inbox.push(entry, false) };
             }
-            // While the ticket is outstanding, or the lock might be idle. AcqRel: as in `park`.
-            let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel));
+            // While the ticket is outstanding, or the lock might be idle.
+            let word = self.word.raise_inbox();
             // Otherwise the waiter has to take the lock, or was just kicked, and looks again.
             if !can_take::<S>(word, ticket) && entry.give_up() {
                 return Err(why);
@@ -106,20 +104,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     fn name(&self) -> u32 {
         /// Not one of the platform's atomics: no decision depends on which name a lock has.
         static LAST: AtomicU32 = AtomicU32::new(0);
-        // Relaxed throughout: no other memory is read on the strength of a name.
-        let mut hints = self.hints.load(Ordering::Relaxed);
-        let mut new = 0;
-        while hints >> NAME_SHIFT == 0 {
-            while new == 0 {
-                new = LAST.fetch_add(1 << NAME_SHIFT, Ordering::Relaxed) >> NAME_SHIFT;
-            }
-            let named = hints | new << NAME_SHIFT;
-            match self.hints.compare_exchange(hints, named, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return new,
-                Err(now) => hints = now,
-            }
-        }
-        hints >> NAME_SHIFT
+        // Relaxed: no other memory is read on the strength of a name.
+        self.hints.name(|| LAST.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering;
 use super::batch::BatchSize;
 use super::park::{Inbox, Lot};
 use super::solo::Solo;
-use super::word::Word;
+use super::word::{AtomicHints, AtomicWord, Word};
 use crate::may_dangle::MayDangle;
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{ConstZero, Platform};
 use crate::wait::{WaitContext, WaitError};
 
 /// A ticket lock whose tickets are served in batches of a size `S`.
@@ -23,15 +23,11 @@ pub struct TicketLock<P: Platform, S: BatchSize>(MayDangle<Parts<P, S>>);
 #[doc(hidden)]
 #[repr(C)] // the words first: what follows is touched with them
 pub struct Parts<P: Platform, S: BatchSize> {
-    pub(super) word: P::AtomicU64,
+    pub(super) word: AtomicWord<P>,
     /// Who holds the lock without a ticket, as long as nobody takes one.
     pub(super) solo: Solo<P>,
     pub(super) inbox: Inbox<P>,
-    /// [`HEIR`](super::reopen::HEIR) while one of the waiters is the *heir*: it was overtaken time
-    /// and again, so it sleeps on a timer and need not be kicked while the batch is open. A kick
-    /// would cost the busy threads more than they gain. Then how often the batch may be reopened
-    /// (see `reopen`), and the lock's name (see `give_up`).
-    pub(super) hints: P::AtomicU32,
+    pub(super) hints: AtomicHints<P>,
     /// Whether the holder has a ticket. Belongs to the holder.
     pub(super) ticketed: Cell<bool>,
     /// Belongs to the holder.
@@ -96,7 +92,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     /// A free lock.
     pub fn new() -> Self {
-        Self::with(P::AtomicU64::new(Word::IDLE.0), Solo::new(), Inbox::new(), P::AtomicU32::new(0))
+        Self::with(AtomicWord::new(Word::IDLE), Solo::new(), Inbox::new(), AtomicHints::new())
     }
 
     /// A free lock, for statics.
@@ -109,7 +105,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         Self::with(ConstZero::ZERO, Solo::new_const(), Inbox::new_const(), ConstZero::ZERO)
     }
 
-    const fn with(word: P::AtomicU64, solo: Solo<P>, inbox: Inbox<P>, hints: P::AtomicU32) -> Self {
+    const fn with(
+        word: AtomicWord<P>,
+        solo: Solo<P>,
+        inbox: Inbox<P>,
+        hints: AtomicHints<P>,
+    ) -> Self {
         let own = Own {
             lot: Lot::new(),
             pace: S::START,
@@ -125,7 +126,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     #[cfg(test)]
     pub(super) fn after(tickets: u32) -> Self {
         let mut lock = Self::new();
-        lock.word = P::AtomicU64::new(Word::after(tickets).0);
+        lock.word = AtomicWord::new(Word::after(tickets));
         // Solo holders come from IDLE only.
         lock.ticketed.set(Word::after(tickets) != Word::IDLE);
         lock
@@ -187,12 +188,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     #[inline(always)]
     unsafe fn release(&self, fair: bool) {
         if Self::tickets_only() {
-            let (sole, idle) = (Word::SOLE.0, Word::IDLE.0);
-            let released =
-                self.word.compare_exchange(sole, idle, Ordering::Release, Ordering::Relaxed);
+            let released = self.word.exchange(Word::SOLE, Word::IDLE, Ordering::Release);
             if let Err(word) = released {
                 // SAFETY: the caller holds the lock.
-                unsafe { self.unlock_contended(Word(word), fair) }
+                unsafe { self.unlock_contended(word, fair) }
             }
             return;
         }
@@ -223,7 +222,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// read-modify-write of the word.
     #[inline]
     pub(super) fn load(&self) -> Word {
-        Word(self.word.load(Ordering::Relaxed))
+        self.word.load(Ordering::Relaxed)
     }
 
     /// Takes the lock without a ticket, if nobody has one.
@@ -236,7 +235,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             return false;
         }
         // Acquire: the section of the last ticket's holder, which left IDLE.
-        let word = Word(self.word.load(Ordering::Acquire));
+        let word = self.word.load(Ordering::Acquire);
         if word != Word::IDLE {
             // Somebody took a ticket first, and may wait for this thread.
             self.solo.leave_to_waiter();
@@ -267,9 +266,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         until: &WaitContext<'_, P>,
     ) -> Result<Taken, Word> {
         // Acquire: every way to own the lock is one (rule 3).
-        self.word
-            .compare_exchange(word.0, locked.0, Ordering::Acquire, Ordering::Relaxed)
-            .map_err(Word)?;
+        self.word.exchange(word, locked, Ordering::Acquire)?;
         if !word.is_serving() {
             if !Self::tickets_only()
                 && let Err(why) = self.solo.wait_until_free(until)
@@ -332,9 +329,9 @@ impl<
 {
     /// Has loom check that every access so far happens before this one.
     pub(crate) fn access_mut(&mut self) {
-        self.word.with_mut(|_| ());
+        self.word.access_mut();
         self.solo.access_mut();
-        self.hints.with_mut(|_| ());
+        self.hints.access_mut();
         self.inbox.access_mut();
     }
 }

@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 use super::batch::{BatchSize, Step};
 use super::lock::TicketLock;
 use super::park::{Lot, Popped};
-use super::reopen::{HEIR, MOST_TIMES};
+use super::reopen::MOST_TIMES;
 use super::word::Word;
 use crate::events::{self, Event};
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::wait::Parker;
 
 /// How LOCK is given up.
@@ -53,10 +53,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         loop {
             if word.has_inbox() {
                 // The flag first, then the inbox: a waiter that pushes after the inbox was emptied
-                // raises the flag again, and the exchange below fails. Acquire: pairs with the
-                // waiter's raising of the flag.
-                let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
-                word = Word(flagged).without_inbox();
+                // raises the flag again, and the exchange below fails.
+                word = self.word.lower_inbox();
                 own.lot.collect(&self.inbox, word, S::MAX);
             }
             // Everything below goes by this word: the exchange fails if it has changed.
@@ -87,7 +85,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     }
                     if !own.lot.is_empty() {
                         let fresh = matches!(step, Step::Next(_));
-                        let has_heir = self.hints.load(Ordering::Relaxed) & HEIR != 0;
+                        let has_heir = self.hints.load().has_heir();
                         match choose::<P, S>(&mut own.lot, next, fresh, has_heir, &mut kicks) {
                             Chosen::Enough => {}
                             Chosen::GivenUp => {
@@ -105,14 +103,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
             // Release: the section, and what was done to `own`, happen before the next holder's
             // section. From here on the lock may be gone.
-            match self.word.compare_exchange(
-                word.0,
-                released.0,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => word = Word(now),
+            match self.word.exchange(word, released, Ordering::Release) {
+                Ok(()) => break,
+                Err(now) => word = now,
             }
         }
         if word.has_parked() {
@@ -146,15 +139,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let mut word = self.load();
         // The word is IDLE again if those that waited have given up.
         while word != Word::IDLE {
-            // Relaxed: who may go first is nothing on the strength of which others read.
-            match self.word.compare_exchange_weak(
-                word.0,
-                word.closed(S::MAX).0,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => word = Word(now),
+            match self.word.adjust(word, word.closed(S::MAX)) {
+                Ok(()) => return,
+                Err(now) => word = now,
             }
         }
     }
@@ -162,14 +149,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// For the thread that has LOCK: retires a ticket of the current batch, other than its own (see
     /// `give_up`).
     pub(super) fn retire(&self, mut word: Word) -> Word {
-        // Relaxed: it gives up nothing, and takes nothing.
-        while let Err(now) = self.word.compare_exchange_weak(
-            word.0,
-            word.retired().0,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            word = Word(now);
+        while let Err(now) = self.word.adjust(word, word.retired()) {
+            word = now;
         }
         word.retired()
     }

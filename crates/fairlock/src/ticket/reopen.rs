@@ -25,17 +25,8 @@ use core::sync::atomic::Ordering;
 use super::batch::BatchSize;
 use super::lock::TicketLock;
 use super::word::Word;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::wait::WaitContext;
-
-/// In the hints: one of the waiters is the heir.
-pub(super) const HEIR: u32 = 1;
-/// In the hints: how often the batch may still be reopened.
-const TIMES_SHIFT: u32 = 1;
-const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
-/// In the hints: the bits from here on are the lock's name (see `give_up`).
-#[cfg(feature = "alloc")]
-pub(super) const NAME_SHIFT: u32 = 4;
 
 /// How long the lock must have been free: about as long as a wake-up takes. (Time stands
 /// still in model checks.) In ns, doubled each time; compared with how long the lock has been free.
@@ -51,34 +42,21 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// How many tickets of the next batch one reopening may serve before the holder counts them.
     const RESERVE: u32 = if S::MAX < 4_096 { S::MAX / 4 } else { 1_024 };
 
-    fn times_left(&self) -> u32 {
-        // Relaxed: see the module documentation.
-        (self.hints.load(Ordering::Relaxed) & TIMES_MASK) >> TIMES_SHIFT
-    }
-
     /// The calling holder says how often the batch may still be reopened; not at all if it is too
     /// large for that already. `word` says what is left of the batch.
     pub(super) fn allow_reopening(&self, times: u32, word: Word, pace: &S::Pace) {
         let has_room = S::spent(pace, word.0) + word.left(S::MAX) + Self::RESERVE <= S::MAX;
-        self.say_times_left(if has_room { times } else { 0 });
+        self.hints.set_times_left(if has_room { times } else { 0 });
     }
 
     /// The calling holder says that the batch may not be reopened.
     pub(super) fn forbid_reopening(&self) {
-        self.say_times_left(0);
-    }
-
-    fn say_times_left(&self, times: u32) {
-        let before = self.times_left();
-        if times != before {
-            // Relaxed: see the module documentation. Nobody else changes this part of the hints.
-            self.hints.fetch_add(times.wrapping_sub(before) << TIMES_SHIFT, Ordering::Relaxed);
-        }
+        self.hints.set_times_left(0);
     }
 
     /// How long the lock must be free until the batch may be reopened, if it may be.
     pub(super) fn reopens_after(&self) -> Option<u64> {
-        let times = self.times_left();
+        let times = self.hints.load().times_left();
         (S::LONG && times > 0).then(|| FREE_NS << (MOST_TIMES - times))
     }
 
@@ -86,7 +64,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// if it has been free since, and the stragglers have been waited for long enough.
     pub(super) fn reopen(&self, ticket: u32, before: Word, ns: u64) -> bool {
         // Acquire: for the hints.
-        let word = Word(self.word.load(Ordering::Acquire));
+        let word = self.word.load(Ordering::Acquire);
         let was_free = !before.is_locked() && !word.is_locked() && before.head() == word.head();
         // Without SERVING the lock may be held solo.
         if !was_free || !word.is_serving() || word.is_eligible(ticket, S::MAX) {
@@ -114,7 +92,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     unsafe fn go_on(&self) {
         // SAFETY: the caller holds the lock.
         let own = unsafe { &mut *self.own.get() };
-        let times = self.times_left();
+        let times = self.hints.load().times_left();
         let mut word = self.load();
         // Nobody else changes what is left of the batch.
         let left = word.left(S::MAX);
@@ -124,15 +102,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let left = left + tickets.min(S::MAX.saturating_sub(spent + left));
         loop {
             let next = word.with_left(left, S::MAX);
-            // Relaxed: who may go first is nothing on the strength of which others read.
-            match self.word.compare_exchange_weak(
-                word.0,
-                next.0,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break word = next,
-                Err(now) => word = Word(now),
+            match self.word.adjust(word, next) {
+                Ok(()) => break word = next,
+                Err(now) => word = now,
             }
         }
         own.lot.count_ready(word, S::MAX);
@@ -146,6 +118,7 @@ mod tests {
     use crate::platform::{Native, System};
     use crate::ticket::batch::Adaptive;
     use crate::ticket::park::Parked;
+    use crate::ticket::word::AtomicWord;
 
     const MAX: u32 = 16;
     type Lock = TicketLock<Native, Adaptive<MAX>>;
@@ -158,7 +131,7 @@ mod tests {
         for _ in 0..stragglers + 2 {
             word = word.with_ticket();
         }
-        lock.word = <Native as System>::AtomicU64::new(word.with_left(stragglers, MAX).0);
+        lock.word = AtomicWord::new(word.with_left(stragglers, MAX));
         let word = lock.load();
         Adaptive::<MAX>::set_spent(&mut lock.own.get_mut().pace, word.head(), served, section_ns);
         // SAFETY: nobody else is there.
@@ -176,7 +149,7 @@ mod tests {
         assert!(lock.reopen(101, word, FREE_NS));
         let word = lock.load();
         assert!(word.is_locked() && [100, 101].iter().all(|&ticket| word.is_eligible(ticket, MAX)));
-        assert_eq!(lock.times_left(), MOST_TIMES - 1);
+        assert_eq!(lock.hints.load().times_left(), MOST_TIMES - 1);
         assert_eq!(lock.reopens_after(), Some(2 * FREE_NS));
     }
 
@@ -227,7 +200,7 @@ mod tests {
         assert_eq!(lock.take(lock.load(), 100, &WaitContext::FOREVER), Some(Ok(())));
         // SAFETY: taken above.
         unsafe { lock.unlock_fair() };
-        assert!(!lock.load().is_locked() && lock.times_left() == 0);
+        assert!(!lock.load().is_locked() && lock.hints.load().times_left() == 0);
         assert!(!lock.reopen(102, lock.load(), u64::MAX));
     }
 }

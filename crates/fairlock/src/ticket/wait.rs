@@ -1,12 +1,9 @@
 //! Waiting for a ticket's turn: awake for a while, then parked.
 
-use core::sync::atomic::Ordering;
-
 use super::batch::BatchSize;
 use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
 use super::release::Passes;
-use super::reopen::HEIR;
 use super::solo::SPIN_NS;
 use super::word::Word;
 use crate::events::{self, Event};
@@ -153,8 +150,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if let Some(why) = until.expired(P::now) {
             return Err(why);
         }
-        // Relaxed: a ticket gives nothing yet.
-        let before = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed));
+        let before = self.word.take_ticket();
         let ticket = before.tail();
         if let Some(taken) = self.take(before.with_ticket(), ticket, until) {
             return Ok(taken);
@@ -190,8 +186,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let Some(place) = self.place_given_up(thread) else { return Ok(None) };
         let entry = &place.entry;
         let before = self.load();
-        let in_use = |word| Word(word).is_locked() || Word(word).head() != before.head();
-        if !P::spin_until(&self.word, LEAVE_NS.min(until.left(P::now())), in_use)
+        let in_use = |word: Word| word.is_locked() || word.head() != before.head();
+        if !self.word.spin_until(LEAVE_NS.min(until.left(P::now())), in_use)
             && let Some(taken) = self.take(self.load(), entry.ticket.get(), until)
         {
             // SAFETY: LOCK was taken.
@@ -277,11 +273,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 } else {
                     bound - spun
                 };
-                let can_take = |word| {
-                    let word = Word(word);
-                    can_take::<S>(word, ticket) && ahead(word) == 0
-                };
-                if P::spin_until(&self.word, bound.min(left), can_take) {
+                let can_take = |word| can_take::<S>(word, ticket) && ahead(word) == 0;
+                if self.word.spin_until(bound.min(left), can_take) {
                     continue;
                 }
                 if !racing && !yields {
@@ -317,15 +310,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         until: &WaitContext<'_, P>,
     ) -> Result<Taken, WaitError> {
         loop {
-            // Relaxed: who is heir is a matter of speed.
-            let heir = why.is_overtaken()
-                && (entry.is_out() || entry.naps())
-                && self.hints.fetch_or(HEIR, Ordering::Relaxed) & HEIR == 0;
+            let heir =
+                why.is_overtaken() && (entry.is_out() || entry.naps()) && self.hints.become_heir();
             let slept = self.park(entry, heir.then_some(why), until);
             if heir {
                 // Before the release that lets the lock be freed, if it was taken; and before the
                 // holder is told, if the wait has ended.
-                self.hints.fetch_and(!HEIR, Ordering::Relaxed);
+                self.hints.leave_heir();
             }
             match slept {
                 Slept::Taken(taken) => {
@@ -362,9 +353,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             // keeps it until it is out of them again, with LOCK taken; or in a place
             // (invariant 1).
             unsafe { self.inbox.push(entry, heir.is_some()) };
-            // AcqRel: the release publishes the push to the holder that sees
-            // INBOX; the acquire is `take`'s.
-            let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
+            let word = self.word.raise_inbox().with_inbox();
             if let Some(taken) = self.take(word, ticket, until) {
                 events::count(Event::TakenSlowPickup);
                 return Slept::Taken(taken);

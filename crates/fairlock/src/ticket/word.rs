@@ -1,4 +1,8 @@
-//! The lock word.
+//! The words of the lock: [`Word`], which says whose turn it is, and [`Hints`], for speed.
+
+use core::sync::atomic::Ordering;
+
+use crate::system::{Atomic, ConstZero, System};
 
 /// A value of the lock word.
 ///
@@ -58,9 +62,7 @@ impl Word {
     /// The only ticket was taken from [`IDLE`](Self::IDLE), and holds the lock.
     pub(super) const SOLE: Self = Self(Self::TICKET | LOCK);
     /// Added to take a ticket. The tail is on top: its wrap falls off the word.
-    pub(super) const TICKET: u64 = 1 << TAIL_SHIFT;
-    /// Raised by a waiter that has put itself into the inbox.
-    pub(super) const INBOX: u64 = INBOX;
+    const TICKET: u64 = 1 << TAIL_SHIFT;
 
     /// A free lock that has served `tickets` so far.
     #[cfg(test)]
@@ -241,6 +243,168 @@ impl Word {
     pub(super) fn closed(self, max: u32) -> Self {
         debug_assert!(self.outstanding() > 0);
         self.with_left(self.outstanding_eligible(max), max)
+    }
+}
+
+/// The word in memory.
+#[repr(transparent)]
+pub(super) struct AtomicWord<P: System>(P::AtomicU64);
+
+impl<P: System> AtomicWord<P> {
+    pub(super) fn new(word: Word) -> Self {
+        Self(P::AtomicU64::new(word.0))
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self, order: Ordering) -> Word {
+        Word(self.0.load(order))
+    }
+
+    /// From `word` to `next`, released with `order`, or what it is instead.
+    #[inline(always)]
+    pub(super) fn exchange(&self, word: Word, next: Word, order: Ordering) -> Result<(), Word> {
+        let exchanged = self.0.compare_exchange(word.0, next.0, order, Ordering::Relaxed);
+        exchanged.map(|_| ()).map_err(Word)
+    }
+
+    /// As `exchange`, for loops. Relaxed: it gives up nothing, and takes nothing.
+    #[inline(always)]
+    pub(super) fn adjust(&self, word: Word, next: Word) -> Result<(), Word> {
+        let (relaxed, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.0.compare_exchange_weak(word.0, next.0, relaxed, failed).map(|_| ()).map_err(Word)
+    }
+
+    /// Takes a ticket: the tail of the word before. Relaxed: a ticket gives nothing yet.
+    #[inline(always)]
+    pub(super) fn take_ticket(&self) -> Word {
+        Word(self.0.fetch_add(Word::TICKET, Ordering::Relaxed))
+    }
+
+    /// A waiter has put itself into the inbox; the word before. Release: publishes the push to the
+    /// holder that sees INBOX. Acquire: the lock may be taken by what was seen here.
+    #[inline(always)]
+    pub(super) fn raise_inbox(&self) -> Word {
+        Word(self.0.fetch_or(INBOX, Ordering::AcqRel))
+    }
+
+    /// The holder is about to empty the inbox. Acquire: pairs with the waiter's raising of the flag.
+    #[inline(always)]
+    pub(super) fn lower_inbox(&self) -> Word {
+        Word(self.0.fetch_and(!INBOX, Ordering::Acquire)).without_inbox()
+    }
+
+    /// Spins for a bounded time; whether the word is as `done` wants it.
+    pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
+        P::spin_until(&self.0, bound_ns, |word| done(Word(word)))
+    }
+}
+
+impl<P: System<AtomicU64: ConstZero>> ConstZero for AtomicWord<P> {
+    const ZERO: Self = Self(ConstZero::ZERO);
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl<P: System<AtomicU64 = loom::sync::atomic::AtomicU64>> AtomicWord<P> {
+    pub(super) fn access_mut(&mut self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+/// What is known of the lock beside its word.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | there is an *heir*: a waiter that was overtaken time and again, so it sleeps on a timer, and need not be kicked while the batch is open. A kick would cost the busy threads more than they gain |
+/// | 1-3 | how often the batch may still be reopened (see `reopen`) |
+/// | 4-31 | the lock's name (see `give_up`), or zero |
+#[derive(Clone, Copy)]
+pub(super) struct Hints(u32);
+
+const HEIR: u32 = 1;
+const TIMES_SHIFT: u32 = 1;
+const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
+#[cfg(feature = "alloc")]
+const NAME_SHIFT: u32 = 4;
+
+impl Hints {
+    pub(super) fn has_heir(self) -> bool {
+        self.0 & HEIR != 0
+    }
+
+    /// How often the batch may still be reopened.
+    pub(super) fn times_left(self) -> u32 {
+        (self.0 & TIMES_MASK) >> TIMES_SHIFT
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(super) fn name(self) -> Option<u32> {
+        Some(self.0 >> NAME_SHIFT).filter(|&name| name != 0)
+    }
+}
+
+/// The hints in memory. Relaxed throughout: no other memory is read on the strength of one, and
+/// what must be in order with the word is (see `reopen`).
+#[repr(transparent)]
+pub(super) struct AtomicHints<P: System>(P::AtomicU32);
+
+impl<P: System> AtomicHints<P> {
+    pub(super) fn new() -> Self {
+        Self(P::AtomicU32::new(0))
+    }
+
+    pub(super) fn load(&self) -> Hints {
+        Hints(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The caller becomes the heir, unless there is one.
+    pub(super) fn become_heir(&self) -> bool {
+        !Hints(self.0.fetch_or(HEIR, Ordering::Relaxed)).has_heir()
+    }
+
+    /// The heir is none any more.
+    pub(super) fn leave_heir(&self) {
+        self.0.fetch_and(!HEIR, Ordering::Relaxed);
+    }
+
+    /// The holder says how often the batch may still be reopened. Nobody else changes that.
+    pub(super) fn set_times_left(&self, times: u32) {
+        let before = self.load().times_left();
+        if times != before {
+            self.0.fetch_add(times.wrapping_sub(before) << TIMES_SHIFT, Ordering::Relaxed);
+        }
+    }
+
+    /// The lock's name, which it gets now if it has none: one of those `new` makes, of which the
+    /// first bits count.
+    #[cfg(feature = "alloc")]
+    pub(super) fn name(&self, new: impl Fn() -> u32) -> u32 {
+        let mut hints = self.load();
+        let mut made = None;
+        loop {
+            if let Some(name) = hints.name() {
+                return name;
+            }
+            let name = *made.get_or_insert_with(|| {
+                let mut names = core::iter::repeat_with(|| new() << NAME_SHIFT);
+                names.find(|&name| name != 0).unwrap_or_default()
+            });
+            let (relaxed, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+            match self.0.compare_exchange(hints.0, hints.0 | name, relaxed, failed) {
+                Ok(_) => return name >> NAME_SHIFT,
+                Err(now) => hints = Hints(now),
+            }
+        }
+    }
+}
+
+impl<P: System<AtomicU32: ConstZero>> ConstZero for AtomicHints<P> {
+    const ZERO: Self = Self(ConstZero::ZERO);
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl<P: System<AtomicU32 = loom::sync::atomic::AtomicU32>> AtomicHints<P> {
+    pub(super) fn access_mut(&mut self) {
+        self.0.with_mut(|_| ());
     }
 }
 
