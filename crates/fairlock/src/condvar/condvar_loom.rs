@@ -6,9 +6,12 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use super::TicketCondvar;
+#[cfg(fairlock_faults)]
 use crate::fault::{Fault, with_fault};
 use crate::platform::System;
-use crate::platform::loom::{Loom, assert_fails};
+use crate::platform::loom::Loom;
+#[cfg(fairlock_faults)]
+use crate::platform::loom::assert_fails;
 use crate::ticket::{Fixed, TicketLock};
 use crate::wait::{CancelToken, Wait};
 
@@ -175,6 +178,7 @@ fn a_notification_against_a_cancel() {
 }
 
 /// A test for each mistake: it is found.
+#[cfg(fairlock_faults)]
 macro_rules! controls {
     ($($name:ident: $complaint:literal, $fault:ident, $waiters:expr, $notify:expr;)+) => {
         $(#[test]
@@ -194,6 +198,7 @@ macro_rules! controls {
     };
 }
 
+#[cfg(fairlock_faults)]
 controls! {
     queues_too_late: "deadlock", QueuesTooLate, [Stage::wait], set_and_notify_one;
     broken_forgets_followers: "deadlock", ForgetsFollowers, [Stage::wait, Stage::wait], set_and_notify_all;

@@ -45,7 +45,6 @@ use core::sync::atomic::Ordering;
 
 use super::Mutex;
 use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::ticket::TicketLock;
 use crate::wait::{Hint, Wait, WaitContext, WaitError};
@@ -125,16 +124,9 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
             return unsafe { self.notice.wake() };
         };
         // Release: what came before the notification is seen, and the seat.
-        let tell = || self.notice.state.store(WOKEN, Ordering::Release);
-        let tells_late = active(Fault::QueuesUntold);
-        if !tells_late {
-            tell(); // before it can be woken
-        }
+        self.notice.state.store(WOKEN, Ordering::Release); // before it can be woken
         // SAFETY: the seat is new, and in the frame, which is not left without the mutex.
         unsafe { M::queue(seat) };
-        if tells_late {
-            tell();
-        }
     }
 }
 
@@ -200,14 +192,9 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let waiter = Waiter::new(mutex);
-        if !active(Fault::QueuesTooLate) {
-            self.locked(|| self.push(&waiter));
-        }
+        self.locked(|| self.push(&waiter));
         // SAFETY: the caller's promise.
         unsafe { mutex.unlock() };
-        if active(Fault::QueuesTooLate) {
-            self.locked(|| self.push(&waiter));
-        }
         // If none of those runs that this thread has woken.
         P::thread().notified.wake_next_of_own();
         let notified = until.listed(P::thread(), || self.sleep(&waiter, until));
@@ -215,9 +202,6 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             Self::lock_again(mutex, &waiter);
         } else {
             mutex.lock();
-        }
-        if active(Fault::TakesNotification) {
-            return until.expired(P::now).map_or(notified, Err);
         }
         notified
     }
@@ -227,7 +211,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if let Some(seat) = waiter.seat.get() {
             return mutex.lock_seated(seat); // it was notified alone
         }
-        let mut wakes = waiter.notice.has_next() && !active(Fault::ForgetsFollowers);
+        let mut wakes = waiter.notice.has_next();
         // Not while the mutex is held for a moment: they would be woken in vain.
         if wakes && !mutex.is_locked() {
             waiter.notice.wake_next();

@@ -39,7 +39,6 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::span::Span;
 use crate::wait::Kind;
@@ -381,9 +380,7 @@ impl<P: Platform> AtomicWord<P> {
     /// Orders what was shown to those who leave slots before a look at the slots: see
     /// `wait::patient`.
     pub(in crate::range) fn order_look(&self) {
-        if !active(Fault::LooksUnordered) {
-            self.set(Flags::NONE, Ordering::AcqRel);
-        }
+        self.set(Flags::NONE, Ordering::AcqRel);
     }
 }
 

@@ -184,7 +184,6 @@ fn is_caught(fault: Fault) {
 fn the_model_catches_trees_that_are_wrong() {
     is_caught(Fault::ForgetsKind);
     is_caught(Fault::TriesAgainstHull);
-    is_caught(Fault::ChangesQuietly);
     is_caught(Fault::LeavesUncounted);
 }
 

@@ -8,7 +8,6 @@ use core::sync::atomic::Ordering;
 
 use super::ranges::Ranges;
 use super::{Id, NIL};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
 use crate::range::Core;
 use crate::range::slots::Missed;
@@ -223,24 +222,12 @@ pub(in crate::range) fn grant<P: Platform>(
     node: Id,
     wakes: &mut WakeList<P>,
 ) {
-    // SAFETY: as below.
-    #[cfg(all(test, fairlock_loom))]
-    let frame = unsafe { (&*waiter).frame.clone() };
     // SAFETY: the waiter was waiting in the tree up to now, so it is alive, and
     // stays so until `enter` has stored GRANTED. Not used after that (defect 8);
     // the thread record outlives it.
     let thread: &'static Thread<P> = unsafe { (&*waiter).thread };
     // SAFETY: as above.
     unsafe { (*waiter).enter(node, waiter::GRANTED) };
-    if active(Fault::TouchesGranted) {
-        #[cfg(all(test, fairlock_loom))]
-        frame.with(|_| ());
-        // SAFETY: there is none; that is the mistake.
-        #[cfg(not(all(test, fairlock_loom)))]
-        unsafe {
-            (*waiter).state()
-        };
-    }
     wakes.push(thread);
 }
 

@@ -292,9 +292,7 @@ impl<W: Copy> Ranges<W> {
     pub(in crate::range) fn downgrade(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let span = self.tree.span(id);
         self.tree.set_kind(id, Kind::Reader);
-        if !active(Fault::ChangesQuietly) {
-            self.let_go(id, span, Kind::Writer, |_, kind| kind == Kind::Reader, &mut granted);
-        }
+        self.let_go(id, span, Kind::Writer, |_, kind| kind == Kind::Reader, &mut granted);
         self.check();
     }
 
@@ -308,9 +306,7 @@ impl<W: Copy> Ranges<W> {
     ) -> Id {
         let (before, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(before.contains(&span));
-        if !active(Fault::ChangesQuietly) {
-            self.let_go(id, before, kind, |other, _| !other.overlaps(&span), &mut granted);
-        }
+        self.let_go(id, before, kind, |other, _| !other.overlaps(&span), &mut granted);
         let id = self.move_to(id, span);
         self.check();
         id
@@ -323,11 +319,9 @@ impl<W: Copy> Ranges<W> {
         debug_assert!(span.start() < mid && mid <= span.last());
         let (low, high) = span.split_before(mid);
         // There are two holders now: waiters in the way of both count both.
-        if !active(Fault::ChangesQuietly) {
-            self.for_waiters(id, high, kind, |entry, other| {
-                entry.blocking += u32::from(other.overlaps(&low));
-            });
-        }
+        self.for_waiters(id, high, kind, |entry, other| {
+            entry.blocking += u32::from(other.overlaps(&low));
+        });
         self.set_last(id, mid - 1);
         let Entry { seq, who, since, .. } = self.entries[id as usize];
         let second = self.put(high, kind);
