@@ -35,6 +35,18 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// The smallest and the largest of the values, one of each seed; one number if they are the same.
+pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
+    let values: Vec<f64> = values.into_iter().collect();
+    let (Some(min), Some(max)) =
+        (values.iter().copied().reduce(f64::min), values.iter().copied().reduce(f64::max))
+    else {
+        return "-".to_owned();
+    };
+    let (min, max) = (show(min), show(max));
+    if min == max { min } else { format!("{min} to {max}") }
+}
+
 /// A count with thousands separators.
 pub fn count(value: u64) -> String {
     let plain = value.to_string();
@@ -77,5 +89,12 @@ mod tests {
         );
         assert_eq!(kops(2_666_000.0), "2,666");
         assert_eq!(kops(12_400.0), "12.4");
+    }
+
+    #[test]
+    fn a_range_of_one_value_is_that_value() {
+        assert_eq!(range([0.801, 0.799], two_digits), "0.80");
+        assert_eq!(range([0.9, 0.7, 0.8], two_digits), "0.70 to 0.90");
+        assert_eq!(range([], two_digits), "-");
     }
 }

@@ -146,6 +146,29 @@ fn a_row_has_the_published_figure_and_the_ratio() {
 }
 
 #[test]
+fn each_table_is_judged_beside_models_that_know_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    for (args, scores) in [
+        // A table and two loads, each in relation to the plain lock and as throughput.
+        (&["reader-spin", "--threads", "2,4", "--cs-load", "1,20"][..], 6),
+        (&["batch", "--overcommit", "1,2", "--locks", "batch1,batch4,batch8"], 3),
+        (&["handoff", "--case", "sleep"], 1),
+        // Latencies, too.
+        (&["direct-io"], 3),
+        (&["range", "--machine", "opteron_4", "--case", "full_mixed", "--threads", "2"], 2),
+        (&["reader-spin", "--machine", "two_cpu", "--threads", "2"], 0),
+    ] {
+        let args = [&["sim"], args, &["--duration", "2ms", "--seeds", "2"]].concat();
+        let (printed, document) = run_json(&args, &file);
+        let kept = document.get("scores").map_or(0, |scores| scores.as_array().unwrap().len());
+        assert_eq!(kept, scores, "{args:?}: {printed}");
+        let verdict = |line: &&str| line.ends_with(": beats it") || line.ends_with(" not beat it");
+        assert_eq!(printed.lines().filter(verdict).count(), scores, "{printed}");
+    }
+}
+
+#[test]
 fn what_is_no_comparison_does_not_look_like_one() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("out.json");

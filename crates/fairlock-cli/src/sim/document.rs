@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::null::Score;
 use super::shard::Shard;
 use crate::row::Row;
 
@@ -20,6 +21,9 @@ pub struct Document {
     pub interrupted: bool,
     pub grid: Part,
     pub rows: Vec<Row>,
+    /// How near the rows come to what was published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<Score>,
 }
 
 /// The `machine` object of simulated results; each row has the name of its own machine.

@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use super::compare::{is_real, is_relative};
+use super::null::{self, side_of};
 use super::rows::{Rows, describe};
 use super::{order, published};
 use crate::cell::{Case, Side, Workload};
 use crate::row::{Row, locks};
 use crate::stats::spearman;
-use crate::units::{several, two_digits};
+use crate::units::{range, several, two_digits};
 use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the published one. For a
@@ -26,6 +27,7 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
         correlation(rows, &mut out);
     }
     agreement(rows, &mut out);
+    out.push_str(&null::in_words(&null::scores(rows)));
     match workload {
         Workload::Handoff => fairness(rows, &mut out),
         Workload::ReaderSpin => against_best(rows, &mut out),
@@ -33,6 +35,7 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
             order::of_columns(rows, &mut out);
             of_the_unfair(rows, &mut out);
         }
+        Workload::DirectIo => latencies(rows, &mut out),
         Workload::Range => {
             signs(rows, &mut out);
             scaling(rows, &mut out);
@@ -40,18 +43,6 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
         _ => {}
     }
     out
-}
-
-/// The smallest and the largest of the values, one of each seed; one number if they are the same.
-fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
-    let values: Vec<f64> = values.into_iter().collect();
-    let (Some(min), Some(max)) =
-        (values.iter().copied().reduce(f64::min), values.iter().copied().reduce(f64::max))
-    else {
-        return "-".to_owned();
-    };
-    let (min, max) = (show(min), show(max));
-    if min == max { min } else { format!("{min} to {max}") }
 }
 
 fn percent(share: f64) -> String {
@@ -304,51 +295,36 @@ pub fn free_while_waited(rows: &Rows<'_>, out: &mut String) {
     }
 }
 
-/// `range`: on which side of the baseline each published row is, and by rank which rows are further
-/// from it than others.
-fn signs(rows: &Rows<'_>, out: &mut String) {
-    let mut machines: Vec<_> = rows.iter().map(|row| &row.machine).collect();
-    machines.dedup();
-    for machine in machines {
-        let pairs = |row: &Row| {
-            let published = row.comparison.published_ratio_to_baseline?;
-            let base = rows.baseline_of(row).filter(|base| base.lock != row.lock)?;
-            Some((to_base(row, Some(base))?, published))
-        };
-        let of_machine = rows.iter().filter(|row| &row.machine == machine && !is_real(row));
-        let related: Vec<_> = of_machine.filter_map(|row| Some(row).zip(pairs(row))).collect();
-        let agrees = |(ours, published)| side_of(ours) == side_of(published);
-        for &(row, (ours, published)) in &related {
-            out.push_str(&format!(
-                "sign {}: {}, {}: {}, {ours:.2}; published {}, {published:.2}\n",
-                if agrees((ours, published)) { "agrees" } else { "disagrees" },
-                describe(row),
-                row.lock,
-                side_of(ours),
-                side_of(published),
-            ));
-        }
-        let ratios: Vec<_> = related.iter().map(|&(_, pair)| pair).collect();
-        if let (Some(machine), Some(order)) = (machine, spearman(&ratios)) {
-            out.push_str(&format!(
-                "{machine}: {} of {} signs agree, rank correlation of the differences {order:.2}\n",
-                ratios.iter().filter(|&&pair| agrees(pair)).count(),
-                ratios.len(),
-            ));
-        }
+/// `direct-io`: the median latency of a write, beside the published latency.
+fn latencies(rows: &Rows<'_>, out: &mut String) {
+    for row in rows.iter() {
+        let Some(published) = published::latency_ns(row) else { continue };
+        let ours = row.by_seed.iter().filter_map(|f| f.latency_p50_ns.map(|ns| ns as f64));
+        out.push_str(&format!(
+            "latency of a write, {}, {}: {}; published {}\n",
+            describe(row),
+            row.lock,
+            range(ours, |ns| units::time(ns as u64)),
+            units::time(published as u64),
+        ));
     }
 }
 
-/// A ratio that differs from 1 by no more than this counts as 1.
-const SAME: f64 = 0.03;
-
-fn side_of(ratio: f64) -> &'static str {
-    if ratio < 1.0 - SAME {
-        "less"
-    } else if ratio > 1.0 + SAME {
-        "more"
-    } else {
-        "as much"
+/// `range`: on which side of the baseline each published row is.
+fn signs(rows: &Rows<'_>, out: &mut String) {
+    for row in rows.iter().filter(|row| !is_real(row)) {
+        let Some(published) = row.comparison.published_ratio_to_baseline else { continue };
+        let base = rows.baseline_of(row).filter(|base| base.lock != row.lock);
+        let Some(ours) = base.and_then(|base| to_base(row, Some(base))) else { continue };
+        let agrees = side_of(ours) == side_of(published);
+        out.push_str(&format!(
+            "sign {}: {}, {}: {}, {ours:.2}; published {}, {published:.2}\n",
+            if agrees { "agrees" } else { "disagrees" },
+            describe(row),
+            row.lock,
+            side_of(ours),
+            side_of(published),
+        ));
     }
 }
 
@@ -431,12 +407,5 @@ mod tests {
         assert!(agrees(1.5, 1.0) && agrees(1.0, 1.5) && agrees(0.3, 0.25));
         assert!(!agrees(1.51, 1.0) && !agrees(1.0, 1.51));
         assert!(!agrees(f64::NAN, 1.0) && !agrees(0.0, 1.0));
-    }
-
-    #[test]
-    fn a_range_of_one_value_is_that_value() {
-        assert_eq!(range([0.801, 0.799], two_digits), "0.80");
-        assert_eq!(range([0.9, 0.7, 0.8], two_digits), "0.70 to 0.90");
-        assert_eq!(range([], two_digits), "-");
     }
 }

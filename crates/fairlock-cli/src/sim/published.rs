@@ -91,10 +91,7 @@ pub fn figure(row: &Row) -> Option<f64> {
             let line = [("threads", threads.as_str()), ("cs_load", load.as_str())];
             READER_SPIN.value(&line, column).map(|kops| kops * 1e3)
         }
-        Workload::DirectIo if row.side == Side::Write => {
-            let case = if row.case == Case::Mixed { "mixed_write" } else { "writer_only" };
-            DIRECT_IO.value(&[("case", case)], &format!("{column}_mb_s"))
-        }
+        Workload::DirectIo => direct_io(row, &format!("{column}_mb_s")),
         Workload::Batch if row.case == Case::Chunks => {
             let overcommit = format!("{:?}", row.overcommit?);
             let line = [("overcommit", overcommit.as_str())];
@@ -122,6 +119,23 @@ pub fn figure(row: &Row) -> Option<f64> {
         }
         _ => None,
     }
+}
+
+/// The published latency of a write, in nanoseconds, if there is one for the row.
+pub fn latency_ns(row: &Row) -> Option<f64> {
+    let column = column(row.workload, &row.lock).filter(|_| row.workload == Workload::DirectIo)?;
+    machine(row)?;
+    direct_io(row, &format!("{column}_latency_us")).map(|us| us * 1e3)
+}
+
+/// What a column says of the writer of a direct I/O run.
+fn direct_io(row: &Row, column: &str) -> Option<f64> {
+    let case = match (row.case, row.side) {
+        (Case::Mixed, Side::Write) => "mixed_write",
+        (Case::WriterAlone, Side::Write) => "writer_only",
+        _ => return None,
+    };
+    DIRECT_IO.value(&[("case", case)], column)
 }
 
 #[cfg(test)]

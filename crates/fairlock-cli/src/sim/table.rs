@@ -14,6 +14,12 @@ use crate::table::{
 };
 use crate::units::{count, digits, kops, percent, several, time};
 
+/// The rows of each workload, on the machine as it is assumed to be.
+pub fn of_workloads(rows: &[Row]) -> Vec<Rows<'_>> {
+    let of = |workload| move |row: &&Row| row.workload == workload && !is_varied(row);
+    Workload::ALL.into_iter().map(|workload| Rows::of(rows.iter().filter(of(workload)))).collect()
+}
+
 /// The tables of all workloads in `rows`, at most `width` wide, each with its judgement.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();

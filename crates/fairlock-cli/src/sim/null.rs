@@ -1,0 +1,307 @@
+//! What models that know nothing would score, beside what the simulation scores. A table that such a
+//! model predicts as well shows nothing.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::compare::{baseline, is_relative};
+use super::published;
+use super::rows::Rows;
+use crate::cell::Workload;
+use crate::row::Row;
+use crate::stats::spearman;
+use crate::units::{range, several, two_digits};
+
+/// What is further off than this counts as this far off: a lock that got nothing done is infinitely
+/// far off, and would leave nothing to say of the others.
+const FURTHEST: f64 = 100.0;
+
+/// A ratio that differs from 1 by no more than this counts as 1.
+const SAME: f64 = 0.03;
+
+/// On which side of another lock a lock is.
+pub fn side_of(ratio: f64) -> &'static str {
+    if ratio < 1.0 - SAME {
+        "less"
+    } else if ratio > 1.0 + SAME {
+        "more"
+    } else {
+        "as much"
+    }
+}
+
+/// A model that knows nothing about locks.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Null {
+    /// Every lock does what the plain lock does in the same configuration. Of the locks in relation
+    /// to each other it knows nothing.
+    AllEqual,
+    /// The same, as rates: what was published of the plain lock stands for every lock. It knows a
+    /// column of the table, and so the machine.
+    PlainLock,
+    /// The same, of latencies.
+    PlainLatency,
+}
+
+impl Null {
+    const ALL: [Self; 3] = [Self::AllEqual, Self::PlainLock, Self::PlainLatency];
+
+    /// What it says of the configurations, and what the score is of.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::AllEqual => ("all locks are equal", "relation to the plain lock"),
+            Self::PlainLock => ("the plain lock's throughput", "throughput"),
+            Self::PlainLatency => ("the plain lock's latency", "latency"),
+        }
+    }
+
+    /// The figure with a seed.
+    fn ours(self, row: &Row, plain: &Row, seed: usize) -> Option<f64> {
+        match self {
+            Self::AllEqual => Some(row.rate_of(seed)? / plain.rate_of(seed)?),
+            Self::PlainLock => row.rate_of(seed),
+            Self::PlainLatency => row.by_seed.get(seed)?.latency_p50_ns.map(|ns| ns as f64),
+        }
+    }
+
+    /// The published figure, and what this model says.
+    fn published(self, row: &Row, plain: &Row) -> Option<(f64, f64)> {
+        let figure = |row: &Row| row.comparison.published;
+        match self {
+            Self::AllEqual => Some((figure(row)? / figure(plain)?, 1.0)),
+            Self::PlainLock if is_relative(row) => None,
+            Self::PlainLock => figure(row).zip(figure(plain)),
+            Self::PlainLatency => published::latency_ns(row).zip(published::latency_ns(plain)),
+        }
+    }
+}
+
+/// How near a table comes to what was published, beside a model that knows nothing.
+#[derive(Serialize, Deserialize)]
+pub struct Score {
+    workload: Workload,
+    machine: String,
+    /// The part of the table; all of it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    load: Option<String>,
+    null: Null,
+    plain_lock: String,
+    cells: usize,
+    /// The root of the mean square of the logarithm of ours in relation to the published figure; for
+    /// each seed.
+    log_error: Vec<f64>,
+    log_error_of_null: f64,
+    /// Rank correlation with the published figures; for each seed.
+    rank: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rank_of_null: Option<f64>,
+    /// Cells on the published side of the plain lock, where 3 % more or less are as much; for each seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    signs: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signs_of_null: Option<usize>,
+    /// Whether log error and rank are better than the model's with every seed.
+    beats: bool,
+}
+
+/// A cell of a lock that is not the plain one.
+struct Pair<'a> {
+    row: &'a Row,
+    plain: &'a Row,
+}
+
+/// The plain lock of a row's table: what was there before.
+fn plain(row: &Row) -> Option<&str> {
+    match row.workload {
+        Workload::DirectIo => Some("fairlock:no_reader_spin"),
+        _ => baseline(row).map(|(lock, _)| lock),
+    }
+}
+
+/// The part of a table that a row is in.
+fn load(row: &Row) -> Option<String> {
+    let pauses = || row.cs_load.map(|n| several(n, "pause"));
+    row.overcommit.map(|x| format!("{x}x")).or_else(pauses)
+}
+
+/// The scores of a workload's rows: of each machine, and of each load if there are several.
+pub fn scores(rows: &Rows<'_>) -> Vec<Score> {
+    let pairs: Vec<Pair<'_>> = rows
+        .iter()
+        .filter(|row| row.comparison.published.is_some())
+        .filter_map(|row| Some(Pair { row, plain: rows.of_lock(row, plain(row)?)? }))
+        .filter(|pair| pair.row.lock != pair.plain.lock)
+        .collect();
+    let mut parts: Vec<(&str, Option<String>)> = Vec::new();
+    for row in pairs.iter().map(|pair| pair.row) {
+        let machine = row.machine.as_deref().unwrap_or_default();
+        for part in [(machine, None), (machine, load(row))] {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+    }
+    let several_loads = |of: &str| parts.iter().filter(|(machine, _)| *machine == of).count() > 2;
+    let mut scores = Vec::new();
+    for (machine, part) in &parts {
+        if part.is_some() && !several_loads(machine) {
+            continue;
+        }
+        let is_in = |pair: &&Pair<'_>| {
+            pair.row.machine.as_deref() == Some(machine)
+                && (part.is_none() || load(pair.row) == *part)
+        };
+        let cells: Vec<_> = pairs.iter().filter(is_in).collect();
+        scores
+            .extend(Null::ALL.into_iter().filter_map(|null| score(null, &cells, part, rows.seeds)));
+    }
+    scores
+}
+
+fn score(null: Null, cells: &[&Pair<'_>], load: &Option<String>, seeds: usize) -> Option<Score> {
+    let cells: Vec<_> = cells
+        .iter()
+        .filter_map(|pair| Some((pair, null.published(pair.row, pair.plain)?)))
+        .collect();
+    let first = cells.first()?.0;
+    let by_seed: Vec<Vec<(f64, f64)>> = (0..seeds)
+        .map(|seed| {
+            let ours = |pair: &Pair<'_>| null.ours(pair.row, pair.plain, seed);
+            // Nothing in relation to nothing is as far off as can be, too.
+            let ours = |pair| ours(pair).filter(|ratio| !ratio.is_nan()).unwrap_or(0.0);
+            cells.iter().map(|(pair, (published, _))| (ours(pair), *published)).collect()
+        })
+        .collect();
+    let of_null: Vec<(f64, f64)> =
+        cells.iter().map(|(_, (published, null))| (*null, *published)).collect();
+    let log_error: Vec<f64> = by_seed.iter().map(|pairs| error(pairs)).collect();
+    let log_error_of_null = error(&of_null);
+    let rank: Vec<f64> = by_seed.iter().filter_map(|pairs| spearman(pairs)).collect();
+    let rank_of_null = spearman(&of_null);
+    let beats = log_error.iter().all(|&error| error < log_error_of_null)
+        && rank.iter().all(|&rank| rank > rank_of_null.unwrap_or(0.0))
+        && seeds > 0;
+    let of_relations = null == Null::AllEqual;
+    Some(Score {
+        workload: first.row.workload,
+        machine: first.row.machine.clone().unwrap_or_default(),
+        load: load.clone(),
+        null,
+        plain_lock: first.plain.lock.clone(),
+        cells: cells.len(),
+        log_error,
+        log_error_of_null,
+        rank,
+        rank_of_null,
+        signs: by_seed.iter().filter(|_| of_relations).map(|pairs| agreeing(pairs)).collect(),
+        signs_of_null: of_relations.then(|| agreeing(&of_null)),
+        beats,
+    })
+}
+
+/// The root of the mean square of the logarithm of how far off the first is from the second.
+fn error(pairs: &[(f64, f64)]) -> f64 {
+    let most = FURTHEST.ln();
+    let squares = pairs.iter().map(|(a, b)| (a / b).ln().clamp(-most, most).powi(2));
+    (squares.sum::<f64>() / pairs.len() as f64).sqrt()
+}
+
+/// How many pairs are on the same side of 1.
+fn agreeing(pairs: &[(f64, f64)]) -> usize {
+    pairs.iter().filter(|(a, b)| side_of(*a) == side_of(*b)).count()
+}
+
+/// The scores in words, a line each.
+pub fn in_words(scores: &[Score]) -> String {
+    let mut out = String::new();
+    for score in scores {
+        let (model, figure) = score.null.names();
+        let load = score.load.as_ref().map_or_else(String::new, |load| format!(", {load}"));
+        let verdict = if score.beats { "beats it" } else { "does not beat it" };
+        // Writing to a string does not fail.
+        let _ = write!(
+            out,
+            "{}{load}, {figure} over {}: log error {} ({model}: {:.2}), rank correlation {} ({})",
+            score.machine,
+            several(score.cells, "cell"),
+            range(score.log_error.iter().copied(), two_digits),
+            score.log_error_of_null,
+            range(score.rank.iter().copied(), two_digits),
+            score.rank_of_null.map_or_else(|| "-".to_owned(), two_digits),
+        );
+        if let Some(of_null) = score.signs_of_null {
+            let signs = range(score.signs.iter().map(|&n| n as f64), |n| format!("{n:.0}"));
+            let _ = write!(
+                out,
+                ", {signs} of {} on the published side of 1 ± {SAME} ({of_null})",
+                score.cells
+            );
+        }
+        let _ = writeln!(out, ": {verdict}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Case;
+    use crate::row::tests::mix;
+    use crate::row::{Figures, rows};
+
+    /// Two locks with 1, 20 and 100 pauses, published at these rates; ours have the others, with
+    /// two seeds.
+    fn scored(published: [[f64; 2]; 3], ours: [[f64; 2]; 3]) -> Vec<Score> {
+        let mut all = Vec::new();
+        for ((published, ours), pauses) in published.into_iter().zip(ours).zip([1, 20, 100]) {
+            for (at, lock) in ["fairlock:reader_spin_always", "fairlock:handoff"].iter().enumerate()
+            {
+                let mut of_lock: Vec<Row> = rows(&mix(lock, [1, 1], [1, 1])).into_iter().collect();
+                of_lock.retain(|row| row.case == Case::Mixed && row.side == crate::cell::Side::All);
+                let row = &mut of_lock[0];
+                row.machine = Some("a machine".to_owned());
+                row.cs_load = Some(pauses);
+                row.comparison.published = Some(published[at]);
+                let seed = Figures { ops_per_s: Some(ours[at]), ..Figures::default() };
+                row.by_seed = vec![seed.clone(), seed];
+                all.extend(of_lock);
+            }
+        }
+        scores(&Rows::of(&all))
+    }
+
+    #[test]
+    fn what_is_right_beats_models_that_know_nothing() {
+        let published = [[100.0, 25.0], [90.0, 80.0], [50.0, 60.0]];
+        let scores = scored(published, published);
+        assert_eq!(scores.len(), 8, "a table and three loads, each against two models");
+        for score in &scores {
+            assert!(score.beats && score.log_error == [0.0, 0.0]);
+        }
+        let table = &scores[0];
+        let (far, near, over) = ((0.25f64).ln(), (80.0f64 / 90.0).ln(), (1.2f64).ln());
+        let expected = ((far * far + near * near + over * over) / 3.0).sqrt();
+        assert!((table.log_error_of_null - expected).abs() < 1e-12);
+        assert_eq!((table.signs.as_slice(), table.signs_of_null), (&[3, 3][..], Some(0)));
+        assert_eq!((table.rank.as_slice(), table.rank_of_null), (&[1.0, 1.0][..], None));
+    }
+
+    #[test]
+    fn what_says_that_all_locks_are_equal_does_not_beat_the_model_that_says_so() {
+        let published = [[100.0, 25.0], [90.0, 80.0], [50.0, 60.0]];
+        let equal = published.map(|[plain, _]| [plain, plain]);
+        let words = in_words(&scored(published, equal));
+        assert!(!words.contains(": beats it"), "{words}");
+        assert_eq!(words.matches(": does not beat it").count(), 8, "{words}");
+    }
+
+    #[test]
+    fn a_lock_that_gets_nothing_done_is_far_off_and_no_further() {
+        assert_eq!(error(&[(0.0, 1.0)]), FURTHEST.ln());
+        assert_eq!(error(&[(f64::INFINITY, 1.0)]), FURTHEST.ln());
+        let scores = scored([[100.0, 25.0]; 3], [[0.0, 0.0]; 3]);
+        assert!(scores.iter().all(|score| !score.beats && score.log_error[0] == FURTHEST.ln()));
+    }
+}
