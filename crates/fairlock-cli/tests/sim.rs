@@ -179,6 +179,7 @@ fn what_is_no_comparison_does_not_look_like_one() {
     assert_eq!(head[..8], ["lock", "as", "threads", "kop/s", "min-max", "x", "base", "publ."]);
     assert!(!printed.contains("15,519") && !printed.contains("12,590"), "{printed}");
     let row = &document["rows"][1];
+    assert_eq!(row["lock"], "published:handoff_after=10ms", "not the preset with 4 ms");
     assert_eq!(
         (&row["published_as"], &row["published"]),
         (&"handoff_10ms".into(), &(12_590.0 / 15_519.0).into())

@@ -73,7 +73,7 @@ pub struct SimFlags {
           hide_possible_values = true)]
     pub case: Vec<String>,
     /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
-    /// handoff and direct-io 1s (mixed 300ms), reader-spin and batch 300ms, range 10s and 20ms
+    /// handoff 5s (mixed 300ms), direct-io 1s, reader-spin and batch 300ms, range 10s and 20ms
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub duration: Option<Duration>,
     /// First seed: everything that is left to chance follows from it

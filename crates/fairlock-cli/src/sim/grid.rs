@@ -3,6 +3,7 @@
 use fairlock_sim::{Machine, machine::Guests};
 
 use super::flags::SimFlags;
+use super::published;
 use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Form, Setup, Shape, Workload};
 use crate::error::Error;
@@ -29,6 +30,7 @@ pub const ALL: [Grid; 18] = [
         machine: "skylake_80",
         locks: &[
             "fairlock:unfair",
+            published::HANDOFF_10MS,
             "fairlock:handoff",
             "fairlock:handoff_immediate",
             "fairlock:default",
@@ -286,7 +288,8 @@ fn handoffs(flags: &SimFlags) -> Vec<Configuration> {
     // The section of the mixed run is not published.
     let loads: &[u32] = if flags.quick { &[20] } else { &reader_spin::CS_LOADS };
     let writers = or_default(&flags.threads, &[handoff::THREADS]).into_iter();
-    let mut all: Vec<_> = writers.map(|n| Configuration::new(Case::Sleep, (0, n), 1.0)).collect();
+    let sleep = |n| Configuration::new(Case::Sleep, (0, n), handoff::PUBLISHED_SECS);
+    let mut all: Vec<_> = writers.map(sleep).collect();
     // One thread is no mix, and is left out unless the mix is named.
     let fewest = if flags.case.iter().any(|case| case == Case::Mixed.name()) { 0 } else { 2 };
     let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);

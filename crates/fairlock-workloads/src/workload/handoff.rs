@@ -12,6 +12,8 @@ use crate::locks::BenchLock;
 
 /// Writers of the published run.
 pub const THREADS: usize = 60;
+/// How long it ran, in seconds. Who starves depends on the length.
+pub const PUBLISHED_SECS: f64 = 5.0;
 /// Threads, half of them readers, of the run published later for handoffs at once.
 pub const MIXED_THREADS: usize = 80;
 /// The section computes, or it sleeps (for 1 us and the timer slack).
