@@ -85,6 +85,10 @@ pub(crate) trait Engine {
     /// The thread sleeps, on the word at `address` unless that is 0, until
     /// `deadline`. It suspends; see [`slept`](Self::slept).
     fn sleep(&mut self, address: usize, deadline: Option<u64>);
+    /// The thread sleeps until an interrupt at `time`, which no timer delays. It suspends.
+    fn sleep_for_interrupt(&mut self, time: u64) {
+        self.sleep(0, Some(time));
+    }
     /// How the sleep ended.
     fn slept(&mut self) -> WaitOutcome;
     /// Wakes one thread that sleeps on the word at `address`.

@@ -61,6 +61,17 @@ pub fn sleep(ns: u64) {
     suspend();
 }
 
+/// Sleeps until a device that takes `ns` nanoseconds reports by an interrupt that it is done. The
+/// thread's wake-up comes on top.
+pub fn device(ns: u64) {
+    work(Work::WaitCall);
+    engine(|engine| {
+        let done = engine.now().saturating_add(ns);
+        engine.sleep_for_interrupt(done);
+    });
+    suspend();
+}
+
 /// Lets another thread have this CPU, if one waits for it.
 pub fn yield_now() {
     work(Work::Yield);

@@ -12,7 +12,7 @@ use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement, Stolen};
 use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, SimulationError, Stuck, StuckKind,
-    ThreadState, busy, fill, mark, now, sleep, stopped, yield_now,
+    ThreadState, busy, device, fill, mark, now, sleep, stopped, yield_now,
 };
 use fairlock_testing as _; // the watchdog
 
@@ -228,6 +228,22 @@ fn a_sleep_ends_after_slack_and_wake_up() {
     for (took, expected) in took.join().into_iter().zip(expected) {
         assert!(took.abs_diff(expected) <= 1, "{took} ns, not {expected}");
     }
+}
+
+#[test]
+fn a_device_reports_by_an_interrupt_that_no_timer_delays() {
+    let machine = one_cpu();
+    assert!(machine.description().scheduler.timer_slack_ns > 0.0);
+    let mut simulation = Simulation::new(&machine, 1);
+    let took = simulation.spawn(|| {
+        let began = now();
+        device(1_000);
+        now() - began
+    });
+    simulation.run().unwrap();
+    let (s, c) = (&machine.description().scheduler, &machine.description().calls);
+    let (took, expected) = (took.join(), (c.wait_ns + 1e3 + s.wake_idle_ns) as u64);
+    assert!(took.abs_diff(expected) <= 1, "{took} ns, not {expected}");
 }
 
 #[test]

@@ -164,7 +164,12 @@ impl Engine for World<'_> {
     }
 
     fn sleep(&mut self, address: usize, deadline: Option<u64>) {
-        self.begin_sleep(address, deadline);
+        let slack = self.levels[THREADS].tunables.timer_slack;
+        self.begin_sleep(address, deadline, slack);
+    }
+
+    fn sleep_for_interrupt(&mut self, time: u64) {
+        self.begin_sleep(0, Some(time), 0);
     }
 
     fn slept(&mut self) -> WaitOutcome {

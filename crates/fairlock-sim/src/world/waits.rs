@@ -86,7 +86,8 @@ impl World<'_> {
 
     // ---- sleeping ----
 
-    pub(super) fn begin_sleep(&mut self, address: usize, deadline: Option<u64>) {
+    /// The running thread sleeps. Its timer is `slack` picoseconds late.
+    pub(super) fn begin_sleep(&mut self, address: usize, deadline: Option<u64>, slack: u64) {
         let thread = self.running;
         let mut line = 0;
         if address != 0 {
@@ -98,8 +99,7 @@ impl World<'_> {
         if let Some(deadline) = deadline {
             let deadline = deadline.saturating_mul(1000);
             // A deadline that has passed needs no timer.
-            let slack =
-                if deadline > self.now { self.levels[THREADS].tunables.timer_slack } else { 0 };
+            let slack = if deadline > self.now { slack } else { 0 };
             let time = deadline.max(self.now).saturating_add(slack);
             self.events.set_timer(thread, time);
         }
