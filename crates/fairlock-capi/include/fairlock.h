@@ -748,7 +748,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a mutex. Every later call with it returns EINVAL, until it is
- * initialised again. One that is just forgotten keeps what it has of the library's: 768 bytes,
+ * initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
  * if threads have waited for it lately, or if it was used and has batches of a fixed size.
  * Otherwise nothing.
  *
@@ -759,7 +759,7 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
- * Gives back what the mutex has of the library's because threads have waited for it: 768 bytes,
+ * Gives back what the mutex has of the library's because threads have waited for it: 640 bytes,
  * which it gives back by itself after some use that nobody waits for. The mutex stays what it
  * is; others may use it meanwhile.
  *

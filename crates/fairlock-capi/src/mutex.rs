@@ -172,7 +172,7 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 }
 
 /// Ends the use of a mutex. Every later call with it returns EINVAL, until it is
-/// initialised again. One that is just forgotten keeps what it has of the library's: 768 bytes,
+/// initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
 /// if threads have waited for it lately, or if it was used and has batches of a fixed size.
 /// Otherwise nothing.
 ///
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
     status(unsafe { home::destroy(mutex, |mutex| !mutex.is_locked() && !mutex.is_contended()) })
 }
 
-/// Gives back what the mutex has of the library's because threads have waited for it: 768 bytes,
+/// Gives back what the mutex has of the library's because threads have waited for it: 640 bytes,
 /// which it gives back by itself after some use that nobody waits for. The mutex stays what it
 /// is; others may use it meanwhile.
 ///

@@ -54,14 +54,13 @@
 //! * Releasing every guard with `unlock_fair` bounds waits too, but costs a context switch per
 //!   acquisition. It works here as well, for the one release that needs it.
 //! * These locks need memory beside their word to know about turns and the queue. An `RwLock` and a
-//!   `Mutex` have it only while threads wait: 640 and 768 bytes, which come from a pool and go back
-//!   to it.
+//!   `Mutex` have it only while threads wait: 640 bytes, which come from a pool and go back to it.
 //!
 //! | on 64-bit targets | bytes |
 //! |---|---|
 //! | `RwLock<u64>` | 16 |
 //! | `Mutex<u64>` | 16 |
-//! | `RangeRwLock` | 1,408 |
+//! | `RangeRwLock` | 1,280 |
 //!
 //! The first two are 8 bytes without the value that they guard.
 //!

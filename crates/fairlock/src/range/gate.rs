@@ -31,7 +31,7 @@ use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
 use super::{Hold, LONG_NS, RangeRwLock};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{Policy, RwSem};
+use crate::rwsem::{TenurePolicy, Turns};
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
 /// How many full ranges in a row there must be before the lock is taken as a whole again, at first
@@ -55,7 +55,7 @@ pub(super) type Patience<'a, 'b, P> = Option<&'a WaitContext<'b, P>>;
 
 pub(super) struct Gate<P: Platform> {
     /// The lock of the full range, while that is all that is asked for.
-    pub(super) lock: RwSem<P>,
+    pub(super) lock: Turns<P>,
     /// How many full ranges are left until the lock is taken as a whole again.
     until_open: P::AtomicUsize,
     /// How many there will be the next time.
@@ -73,7 +73,7 @@ impl<P: Platform> Gate<P> {
     pub(super) fn new() -> Self {
         let zero = || P::AtomicUsize::new(0);
         Self {
-            lock: RwSem::new(Policy::DEFAULT),
+            lock: Turns::new(TenurePolicy::DEFAULT),
             until_open: zero(),
             reopen: zero(),
             opened: P::AtomicU64::new(0),
@@ -89,7 +89,7 @@ impl<P: Platform> Gate<P> {
         P::AtomicU64: ConstZero,
     {
         Self {
-            lock: RwSem::with_policy(Policy::DEFAULT),
+            lock: Turns::new_const(TenurePolicy::DEFAULT),
             until_open: ConstZero::ZERO,
             reopen: ConstZero::ZERO,
             opened: ConstZero::ZERO,

@@ -129,14 +129,14 @@ impl<P: Platform> RangeRwLock<P> {
                 });
             }
         });
-        self.gate.lock.for_each_waiter(|kind, who, since| {
-            all.push(RangeInfo {
+        self.gate.lock.with_waiters(|waiters| {
+            all.extend(waiters.iter().map(|waiter| RangeInfo {
                 span: Span::FULL,
-                access: kind.into(),
+                access: waiter.kind.into(),
                 waiting: true,
-                who: Some(who),
-                how_long: Some(ago(since)),
-            });
+                who: Some(waiter.thread.hint()),
+                how_long: Some(ago(waiter.arrived)),
+            }));
         });
         all
     }

@@ -13,7 +13,7 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::word::Word;
-use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
+use super::{Either, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::models::{self, Scene, enough};
 use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{CancelToken, Wait, WaitError};
@@ -454,9 +454,9 @@ impl RwSem<Loom> {
     /// Has loom check that every access so far happens before this one.
     fn access_mut(&mut self) {
         self.word.access_mut();
-        self.owner.access_mut();
-        self.holder.access_mut();
-        self.queue.access_mut();
+        let Either::Turns(_, lock) = &mut *self.0 else { return };
+        lock.lines.access_mut();
+        lock.queue.access_mut();
     }
 }
 

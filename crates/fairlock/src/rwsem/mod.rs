@@ -1,28 +1,20 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
-//! Read top-down: the lock and its fast paths are here; `slow` has the slow ways in and out. Each
-//! of those turns to one of two disciplines, in folders of their own: `tenure` (the default) and
-//! `published`. `queued` is what the queue lock guards in both, `yields` what both measure a lock
-//! by. `downgrade` turns a writer into a reader, `upgrade` a reader into a writer, and `recursive`
-//! lets a reader in again. `priority` has what real-time threads are owed, `pooled` what a lock of a
-//! pool needs, which thin locks have one after the other, and `hidden` what other crates of ours
-//! need. Comments cite the rules of `docs/rules.md`.
+//! Read top-down: [`RwSem`] is here, and is one of two locks: its policy says which. A [`Turns`] follows the
+//! default discipline (`tenure`), a [`Kernel`] the published one (`published`). Each has a folder of its own;
+//! what both share is written once (`sem`), with the way from reader to writer (`upgrade`). `yields` is what both
+//! measure a lock by, and `hidden` what other crates of ours need. Comments cite the rules of `docs/rules.md`.
 
-mod discipline;
-mod downgrade;
+#[cfg(any(feature = "std", fairlock_loom))]
+mod calm;
 #[cfg(all(test, fairlock_loom))]
 mod full_loom;
 mod hidden;
 #[cfg(all(test, fairlock_loom))]
 mod loom_tests;
 mod policy;
-#[cfg(any(feature = "std", fairlock_loom))]
-mod pooled;
-mod priority;
 mod published;
-mod queued;
-mod recursive;
-mod slow;
+mod sem;
 mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
@@ -32,34 +24,39 @@ mod yields;
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::Ordering;
 
-use discipline::with_view;
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub use calm::Calm;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
-#[cfg(any(feature = "std", fairlock_loom))]
-#[doc(hidden)]
-pub use pooled::Calm;
 pub(crate) use published::PublishedLocal;
-use queued::LockedQueue;
+use sem::{Head, Sem};
 pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{Again, PastQueue, YIELDS, yield_to_others};
-use word::AtomicWord;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::READERS_LIMIT;
-use word::Word;
 
-use crate::events::{self, EventCounts};
+use crate::events::EventCounts;
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
-use crate::wait::{Access, Wait, WaitError};
+#[cfg(test)]
+use crate::wait::Queue;
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::wait::{Access, Thread, WaitContext};
+use crate::wait::{Wait, WaitError};
 
 /// How long who is next watches the lock before it sleeps: a waiter that has just been told so or
 /// woken, and an upgrader, while readers are inside. In ns; compared with the time since it was
 /// told, woken, or began to drain the lock.
 const WATCH_NS: u64 = 10_000;
+
+/// A lock that follows the default discipline.
+pub(crate) type Turns<P> = Sem<P, TenurePolicy>;
+/// A lock that follows the published discipline.
+pub(crate) type Kernel<P> = Sem<P, PublishedPolicy>;
 
 /// A sleeping reader/writer lock without data. See [`RwLock`](crate::RwLock), the one with data, for
 /// what it promises and when it blocks.
@@ -71,76 +68,57 @@ const WATCH_NS: u64 = 10_000;
 /// | `write` | never; `read` and `read_recursive` panic if no more readers can be counted |
 /// | `try_write` | with `false`, at once |
 /// | `write_with` | as its [`Wait`] says; the methods that read, also with [`TooManyReaders`](WaitError::TooManyReaders) |
-pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
+pub struct RwSem<P: Platform>(MayDangle<Either<P>>);
 
-/// What a lock consists of. The first cache line has the word, and what is touched with it; `favour`
-/// and `holder` have lines of their own; the queue lock is in none of those.
-#[doc(hidden)]
-#[repr(C, align(64))]
-pub struct Parts<P: Platform> {
-    /// The state: see [`word`].
-    pub(crate) word: AtomicWord<P>,
-    /// Of the published discipline, as are `favour` and `spinners`. Written by who has just written the
-    /// word.
-    owner: published::Owner<P>,
-    /// For a lock of a pool: how often it was free of late.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) calm: Calm,
-    events: events::Sink,
-    policy: Policy,
-    favour: published::Favour<P>,
-    /// Of tenure: who took the lock past the queue last.
-    holder: tenure::Holder<P>,
-    queue: LockedQueue<P>,
-    spinners: published::Spinners<P>,
+/// The lock of the discipline that the policy asks for. Which of them it is, and the policy, are in a cache line
+/// that nobody writes.
+enum Either<P: Platform> {
+    Turns(Policy, Turns<P>),
+    Kernel(Policy, Kernel<P>),
+}
+
+/// `either!(lock, own => expression)`: the expression for the lock of its discipline.
+macro_rules! either {
+    ($lock:expr, $own:ident => $do:expr) => {
+        match $lock {
+            Either::Turns(_, $own) => $do,
+            Either::Kernel(_, $own) => $do,
+        }
+    };
+}
+
+#[cfg(all(test, not(fairlock_loom)))]
+use either;
+
+/// Methods that the locks of both disciplines have.
+macro_rules! of_either {
+    ($($(#[$about:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $($(#[$about])*
+        #[inline]
+        $vis fn $name(&self, $($arg: $type),*) $(-> $result)? {
+            either!(&*self.0, lock => lock.$name($($arg),*))
+        })*
+    };
+    ($($(#[$about:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $($(#[$about])*
+        #[inline]
+        $vis unsafe fn $name(&self, $($arg: $type),*) $(-> $result)? {
+            // SAFETY: the caller's promise.
+            either!(&*self.0, lock => unsafe { lock.$name($($arg),*) })
+        })*
+    };
 }
 
 impl<P: Platform> RwSem<P> {
     /// Whether it is so on this platform.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
-    pub(crate) const IS_IN_LINES: bool = {
-        use core::mem::offset_of;
-        const LINE: usize = 64;
-        offset_of!(Parts<P>, word) == 0
-            && offset_of!(Parts<P>, policy) + size_of::<Policy>() <= LINE
-            && offset_of!(Parts<P>, favour) == LINE
-            && offset_of!(Parts<P>, holder) == 2 * LINE
-            && offset_of!(Parts<P>, queue) == 3 * LINE
-    };
-}
+    pub(crate) const IS_IN_LINES: bool = Turns::<P>::IS_IN_LINES && Kernel::<P>::IS_IN_LINES;
 
-#[doc(hidden)] // its parts are its own
-impl<P: Platform> Deref for RwSem<P> {
-    type Target = Parts<P>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Parts<P> {
-        &self.0
-    }
-}
-
-#[doc(hidden)]
-impl<P: Platform> DerefMut for RwSem<P> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Parts<P> {
-        &mut self.0
-    }
-}
-
-impl<P: Platform> RwSem<P> {
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
-        Self(MayDangle::new(Parts {
-            word: AtomicWord::new(Word::FREE),
-            owner: published::Owner::new(),
-            #[cfg(any(feature = "std", fairlock_loom))]
-            calm: Calm::new(),
-            events: events::Sink::new(),
-            policy,
-            favour: published::Favour::new(),
-            holder: tenure::Holder::new(),
-            queue: LockedQueue::new(),
-            spinners: published::Spinners::new(),
+        Self(MayDangle::new(match policy.discipline() {
+            Discipline::Tenure(own) => Either::Turns(policy, Sem::new(own)),
+            Discipline::Published(own) => Either::Kernel(policy, Sem::new(own)),
         }))
     }
 
@@ -151,211 +129,394 @@ impl<P: Platform> RwSem<P> {
         P::AtomicU32: ConstZero,
         P::AtomicU64: ConstZero,
     {
-        Self(MayDangle::new(Parts {
-            word: AtomicWord::new_const(),
-            owner: published::Owner::new_const(),
-            #[cfg(any(feature = "std", fairlock_loom))]
-            calm: Calm::new(),
-            events: events::Sink::new(),
-            policy,
-            favour: published::Favour::new_const(),
-            holder: tenure::Holder::new_const(),
-            queue: LockedQueue::new_const(),
-            spinners: published::Spinners::new_const(),
+        Self(MayDangle::new(match policy.discipline() {
+            Discipline::Tenure(own) => Either::Turns(policy, Sem::new_const(own)),
+            Discipline::Published(own) => Either::Kernel(policy, Sem::new_const(own)),
         }))
     }
 
     /// The policy this lock was made with.
     pub const fn policy(&self) -> &Policy {
-        &self.0.get().policy
+        let (Either::Turns(policy, _) | Either::Kernel(policy, _)) = self.0.get();
+        policy
     }
 
-    /// Counts this lock's [events](events::Event) in `counts` too; with `None`, no longer. Several
+    /// The same lock, as one whose policy is chosen at run time.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) fn of(lock: Turns<P>) -> Self {
+        Self(MayDangle::new(Either::Turns(Policy::tenure(lock.policy), lock)))
+    }
+
+    /// The lock, if it follows the default discipline.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    #[inline(always)]
+    pub(crate) fn turns(&self) -> Option<&Turns<P>> {
+        match &*self.0 {
+            Either::Turns(_, lock) => Some(lock),
+            Either::Kernel(..) => None,
+        }
+    }
+
+    /// Counts this lock's [events](crate::events::Event) in `counts` too; with `None`, no longer. Several
     /// locks may share one `counts`.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
-        self.events.set(counts);
+        (**self).set_events(counts);
     }
 
-    // ---- read ----
+    of_either! {
+        /// Takes the lock for reading; blocks until it has it.
+        ///
+        /// # Panics
+        /// If there are [`TooManyReaders`](WaitError::TooManyReaders).
+        pub fn read();
 
-    /// Takes the lock for reading; blocks until it has it.
-    ///
-    /// # Panics
-    /// If there are [`TooManyReaders`](WaitError::TooManyReaders).
+        /// Takes the lock for reading if that needs no waiting, and if it is not
+        /// [saturated](Self::is_saturated). Leaves no trace in the word when it fails
+        /// (rule 15).
+        #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+        pub fn try_read() -> bool;
+
+        /// Takes the lock for reading; gives up as `wait` says.
+        pub fn read_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
+
+        /// Takes the lock for reading even past waiting writers if readers hold it
+        /// already; else like [`read`](Self::read). For a thread that may hold it.
+        ///
+        /// # Panics
+        /// As [`read`](Self::read).
+        pub fn read_recursive();
+
+        /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
+        /// is [saturated](Self::is_saturated), too.
+        #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+        pub fn try_read_recursive() -> bool;
+
+        /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
+        pub fn read_recursive_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
+
+        /// Takes the lock for writing; blocks until it has it.
+        pub fn write();
+
+        /// Takes the lock for writing if that needs no waiting.
+        #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+        pub fn try_write() -> bool;
+
+        /// Takes the lock for writing; gives up as `wait` says.
+        pub fn write_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
+
+        /// Takes the lock for reading, upgradably; blocks until it has it. Waits as
+        /// [`write`](Self::write) does, for writers and other upgradable readers, and as fairly.
+        pub fn upgradable_read();
+
+        /// Takes the lock for reading, upgradably, if that needs no waiting.
+        #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+        pub fn try_upgradable_read() -> bool;
+
+        /// As [`upgradable_read`](Self::upgradable_read); gives up as `wait` says.
+        pub fn upgradable_read_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
+
+        /// Whether anyone holds the lock at this instant.
+        pub fn is_locked() -> bool;
+
+        /// Whether a writer holds the lock at this instant. A reader that upgrades is one when the other
+        /// readers have left.
+        pub fn is_write_locked() -> bool;
+
+        /// Whether a thread is queued at this instant.
+        pub fn has_waiters() -> bool;
+
+        /// Whether the count of readers is full at this instant: 2^55 (2^23 where a pointer
+        /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
+        /// more get in.
+        pub fn is_saturated() -> bool;
+
+        /// The longest wait, in nanoseconds, that the lock plans for a waiter with
+        /// `grants_ahead` grants, to either side, before its own, as measured up to
+        /// now: the sum of (tenure + handoff + the times that a lock is kept for a thread that
+        /// does not run) over them, for the case that nobody comes back, so that the queue gets
+        /// shorter and each tenure longer.
+        /// Sections longer than a tenure, and threads that the system does not run
+        /// although they could, come on top. `None` under the published discipline,
+        /// which plans nothing.
+        pub fn planned_wait_ns(grants_ahead: usize) -> Option<u64>;
+
+        #[doc(hidden)]
+        pub fn snapshot() -> Snapshot;
+
+        /// Takes the lock for reading, or gives up at a deadline; asks for that only if it has to wait.
+        #[doc(hidden)]
+        pub fn read_until_of(deadline: impl FnOnce() -> u64) -> Result<(), WaitError>;
+
+        /// Takes the lock for writing if it may be had at once, past those that wait if need be.
+        #[doc(hidden)]
+        pub fn take_write_at_once() -> bool;
+
+        /// When the first of the queued writers came.
+        #[doc(hidden)]
+        pub fn first_writer_since() -> Option<u64>;
+
+        /// The name of what is at an address in the lock.
+        #[doc(hidden)]
+        pub fn field_at(address: usize) -> Option<&'static str>;
+    }
+
+    of_either! {
+        /// Gives up the lock held for reading.
+        ///
+        /// # Safety
+        /// The caller holds the lock for reading.
+        pub unsafe fn unlock_read();
+
+        /// Gives up the lock held for reading; if anyone waits, nobody gets in
+        /// before the waiter whose turn it is. Other readers inside stay inside.
+        ///
+        /// # Safety
+        /// The caller holds the lock for reading.
+        pub unsafe fn unlock_read_fair();
+
+        /// Gives up the lock held for writing.
+        ///
+        /// Under tenure nothing touches the lock after another thread can have it, so the next owner
+        /// may free its memory even before this returns. Readers, and the published discipline, let the
+        /// lock go first and look for waiters afterwards.
+        ///
+        /// # Safety
+        /// The caller holds the lock for writing.
+        pub unsafe fn unlock_write();
+
+        /// Gives up the lock held for writing, to the queue if anyone waits: nobody
+        /// gets in before the waiter whose turn it is.
+        ///
+        /// Under tenure that is the first waiter of the side whose tenure it is not, if that side
+        /// waits; the lock is kept for it until it runs, however long that takes. Under the
+        /// published discipline it is the head of the queue, reader or writer.
+        ///
+        /// # Safety
+        /// The caller holds the lock for writing.
+        pub unsafe fn unlock_write_fair();
+
+        /// Gives up the lock held upgradably.
+        ///
+        /// # Safety
+        /// The caller holds the lock upgradably.
+        pub unsafe fn unlock_upgradable();
+
+        /// As [`unlock_upgradable`](Self::unlock_upgradable); if anyone waits, nobody gets in before
+        /// the waiter whose turn it is. Readers inside stay inside.
+        ///
+        /// # Safety
+        /// The caller holds the lock upgradably.
+        pub unsafe fn unlock_upgradable_fair();
+
+        /// Turns the lock held for writing into one held for reading, with no gap
+        /// in which another writer could get in, and lets queued readers in beside
+        /// the caller. Under the published discipline those are all queued readers,
+        /// unless the lock is kept for a writer that was passed over too long
+        /// (`HANDOFF`, `WRITER_PHASE`). Never blocks.
+        ///
+        /// # Safety
+        /// The caller holds the lock for writing; after the call, for reading.
+        pub unsafe fn downgrade();
+
+        /// Turns the lock held for writing into one held upgradably, with no gap in which
+        /// another writer could get in; as [`downgrade`](Self::downgrade).
+        ///
+        /// # Safety
+        /// The caller holds the lock for writing; after the call, upgradably.
+        pub unsafe fn downgrade_to_upgradable();
+
+        /// Turns the lock held upgradably into one held for reading. Never blocks.
+        ///
+        /// # Safety
+        /// The caller holds the lock upgradably; after the call, for reading.
+        pub unsafe fn downgrade_upgradable();
+
+        /// Turns the lock held upgradably into one held for writing, with no gap in which
+        /// another writer could get in. Waits for the readers inside to leave, and lets no more in.
+        ///
+        /// # Safety
+        /// The caller holds the lock upgradably; after the call, for writing. A thread that holds
+        /// it for reading, too, waits for itself.
+        pub unsafe fn upgrade();
+
+        /// As [`upgrade`](Self::upgrade), if no other reader is inside.
+        ///
+        /// # Safety
+        /// The caller holds the lock upgradably; after the call, for writing where it is true.
+        #[must_use = "it says in which way the caller holds the lock"]
+        pub unsafe fn try_upgrade() -> bool;
+
+        /// As [`upgrade`](Self::upgrade); gives up as `wait` says, and then the lock is held upgradably as
+        /// before.
+        ///
+        /// # Safety
+        /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
+        pub unsafe fn upgrade_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
+
+        /// `count` readers hold this lock, which nobody else knows yet: each will
+        /// [`unlock_read`](Self::unlock_read) it. No more than the word has room for are adopted: a
+        /// larger `count` is no count of readers.
+        ///
+        /// # Safety
+        /// No writer holds the lock, and those counted already leave room for these.
+        #[doc(hidden)]
+        pub unsafe fn adopt_readers(count: usize);
+
+        /// A writer holds this lock, which nobody else knows yet: it will
+        /// [`unlock_write`](Self::unlock_write) it.
+        ///
+        /// # Safety
+        /// Nobody holds the lock, or uses it.
+        #[doc(hidden)]
+        pub unsafe fn adopt_writer();
+
+        /// The holders of this lock will never give it up: the lock is free from here on. Somebody may still
+        /// be busy in the queue with the end of an earlier release, so the queue's flags stay.
+        ///
+        /// # Safety
+        /// So it is: none of them relies on the lock any more.
+        #[doc(hidden)]
+        pub unsafe fn forget_holders();
+
+        /// What is wrong with the lock, where `threads` threads use it, and the given number of
+        /// readers, or a writer, are known to be inside.
+        ///
+        /// # Safety
+        /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
+        #[doc(hidden)]
+        pub unsafe fn check(inside: usize, writer: bool, threads: usize) -> Result<(), &'static str>;
+
+        /// Calls `f` with the hint of each queued thread; false if somebody is changing
+        /// the queue.
+        ///
+        /// # Safety
+        /// As [`check`](Self::check).
+        #[doc(hidden)]
+        pub unsafe fn for_each_queued(f: impl FnMut(usize)) -> bool;
+
+        /// Checks that nothing is left in a lock that nobody uses.
+        ///
+        /// # Safety
+        /// As [`check`](Self::check).
+        #[doc(hidden)]
+        pub unsafe fn check_idle() -> Result<(), &'static str>;
+    }
+
+    /// Takes the lock for writing past those that wait, if the calling thread had it last. This is how
+    /// a busy lock is taken nearly always. Counts no event.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    #[doc(hidden)]
     #[inline]
-    pub fn read(&self) {
-        if let Err(before) = self.read_fast() {
-            self.read_slow_forever(before);
-        }
+    pub fn write_again(&self) -> bool {
+        self.turns().is_some_and(Turns::write_again)
     }
 
-    /// Takes the lock for reading if that needs no waiting, and if it is not
-    /// [saturated](Self::is_saturated). Leaves no trace in the word when it fails
-    /// (rule 15).
-    #[inline]
-    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
-    pub fn try_read(&self) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        self.word.take_while(word, Access::Shared, Word::is_open_to_readers).is_some()
-            || self.policy.priorities() && self.try_read_past_writers()
+    /// For the child of a fork, where the threads that wait for this lock, or were
+    /// busy in its queue, do not exist. The holders stay; so does a reader that was
+    /// counted just then and had not queued yet, unless a writer shows that it is none.
+    #[doc(hidden)]
+    pub fn forget_waiters(&mut self) {
+        either!(&mut *self.0, lock => lock.forget_waiters());
+    }
+}
+
+/// For thin locks, which have it one after the other: a thread may come late, and take (or count itself in)
+/// what is another lock's by now.
+#[cfg(any(feature = "std", fairlock_loom))]
+impl<P: Platform> RwSem<P> {
+    of_either! {
+        /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
+        /// wait.
+        #[must_use]
+        pub(crate) fn read_past_queue(me: &Thread<P>) -> Option<PastQueue<'_, P>>;
+
+        /// As [`read_past_queue`](Self::read_past_queue), for writing.
+        #[must_use]
+        pub(crate) fn write_past_queue(me: &Thread<P>) -> Option<PastQueue<'_, P>>;
+
+        /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
+        #[must_use]
+        pub(crate) fn upgradable_past_queue(me: &Thread<P>) -> Option<PastQueue<'_, P>>;
+
+        /// Takes the lock in this way without going to sleep for it.
+        pub(crate) fn take_awake(access: Access, context: &WaitContext<'_, P>) -> bool;
+
+        /// The rest of the wait: sleeps.
+        pub(crate) fn take_asleep(access: Access, context: &WaitContext<'_, P>) -> Result<(), WaitError>;
+
+        /// Takes the lock in this way if that needs no waiting; `again`: beside readers even past waiting
+        /// writers. If not, whether a seal was in the way.
+        pub(crate) fn try_take(access: Access, again: bool) -> Result<(), bool>;
     }
 
-    /// Takes the lock for reading; gives up as `wait` says.
-    #[inline]
-    pub fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        match self.read_fast() {
-            Ok(()) => Ok(()),
-            Err(before) => self.read_slow(before, &wait.begin()),
-        }
-    }
-
-    /// One atomic operation. When it fails, it returns the word it found and the reader stays
-    /// counted: the slow path takes the count back, or keeps it if the reader may steal.
+    /// The calling thread, `me`, takes the lock in this way, if it had it last, somebody waits, and
+    /// nothing else is in the way.
     #[inline(always)]
-    fn read_fast(&self) -> Result<(), Word> {
-        // Acquire: owns the lock if nothing was in the way (rule 3).
-        let before = self.word.enter(Access::Shared, Ordering::Acquire);
-        if before.is_open_to_readers() { Ok(()) } else { Err(before) }
+    #[must_use]
+    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Again<'_, P>> {
+        self.turns()?.take_again(me, access)
     }
 
-    /// Gives up the lock held for reading.
-    ///
-    /// # Safety
-    /// The caller holds the lock for reading.
-    #[inline]
-    pub unsafe fn unlock_read(&self) {
-        // Release: what was read under the lock stays before the next writer.
-        let before = self.word.leave(Access::Shared, Ordering::Release);
-        // Under tenure only a waiter that asked for it is woken, and a thread that upgrades, which
-        // `WRITER_LOCKED` tells.
-        if before.is_waited_for()
-            && before.readers() == 1
-            && with_view!(self, view => view.wakes_after(before))
-        {
-            self.read_release_slow(before);
-        }
-    }
-
-    // ---- write ----
-
-    /// Takes the lock for writing; blocks until it has it.
-    #[inline]
-    pub fn write(&self) {
-        if let Err(word) = self.write_fast() {
-            self.write_slow_forever(word);
-        }
-    }
-
-    /// Takes the lock for writing if that needs no waiting.
-    #[inline]
-    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
-    pub fn try_write(&self) -> bool {
-        self.write_fast().is_ok()
-    }
-
-    /// Takes the lock for writing; gives up as `wait` says.
-    #[inline]
-    pub fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        match self.write_fast() {
-            Ok(()) => Ok(()),
-            Err(word) => self.write_slow(word, &wait.begin()),
-        }
-    }
-
-    /// One compare-exchange from 0. When it fails, it returns the word it found.
+    /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be
+    /// woken or given way to. Returns whether it did.
     #[inline(always)]
-    fn write_fast(&self) -> Result<(), Word> {
-        // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
-        // a hint for the slow path.
-        self.word.compare_exchange(
-            Word::FREE,
-            Word::WRITTEN,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        )?;
-        with_view!(self, view => view.note_fast_write());
-        Ok(())
+    pub(crate) fn leave_again(&self, me: &Thread<P>) -> bool {
+        self.turns().is_some_and(|lock| lock.leave_again(me))
     }
+}
 
-    /// Gives up the lock held for writing.
-    ///
-    /// Under tenure nothing touches the lock after another thread can have it, so the next owner
-    /// may free its memory even before this returns. Readers, and the published discipline, let the
-    /// lock go first and look for waiters afterwards.
-    ///
-    /// # Safety
-    /// The caller holds the lock for writing.
-    #[inline]
-    pub unsafe fn unlock_write(&self) {
-        // Release: what was written is seen by whoever takes the lock next.
-        // The load comes first, as an exchange that fails costs time. A load of the word, right
-        // after the locked operation that took it, would cost time too: whether anybody waits is on
-        // another line.
-        if self.holder.is_awaited()
-            || self
-                .word
-                .compare_exchange(Word::WRITTEN, Word::FREE, Ordering::Release, Ordering::Relaxed)
-                .is_err()
-        {
-            self.write_release_slow();
+#[cfg(test)]
+impl<P: Platform> RwSem<P> {
+    /// As if somebody slept in the queue, and the calling thread had the lock last.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) fn seem_busy(&self) {
+        self.word.set(word::Flags::WAITERS, core::sync::atomic::Ordering::Relaxed);
+        if let Some(lock) = self.turns() {
+            lock.seem_last();
         }
     }
 
-    // ---- looking ----
-
-    /// Whether anyone holds the lock at this instant.
-    pub fn is_locked(&self) -> bool {
-        self.word.load(Ordering::Relaxed).is_held()
+    /// Runs `f` on the queue.
+    fn with_waiters<R>(&self, f: impl FnOnce(&Queue<P>) -> R) -> R {
+        either!(&*self.0, lock => lock.with_waiters(f))
     }
 
-    /// Whether a writer holds the lock at this instant. A reader that upgrades is one when the other
-    /// readers have left.
-    pub fn is_write_locked(&self) -> bool {
-        self.word.load(Ordering::Relaxed).is_held_by_writer()
+    /// The lock, which follows the published discipline.
+    fn kernel(&self) -> &Kernel<P> {
+        match &*self.0 {
+            Either::Turns(..) => panic!("not under tenure"),
+            Either::Kernel(_, lock) => lock,
+        }
     }
+}
 
-    /// Whether a thread is queued at this instant.
-    pub fn has_waiters(&self) -> bool {
-        self.word.load(Ordering::Relaxed).has_waiters()
+/// What it has whatever its discipline.
+#[doc(hidden)]
+impl<P: Platform> Deref for RwSem<P> {
+    type Target = Head<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Head<P> {
+        either!(&*self.0, lock => lock)
     }
+}
 
-    /// Whether the count of readers is full at this instant: 2^55 (2^23 where a pointer
-    /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
-    /// more get in.
-    pub fn is_saturated(&self) -> bool {
-        !self.word.load(Ordering::Relaxed).has_room()
-    }
-
-    /// Calls `f` with each queued thread: which way it wants the lock, its hint, and
-    /// since when. `f` must not panic, and must not use this lock.
-    #[cfg(feature = "alloc")]
-    pub(crate) fn for_each_waiter(&self, mut f: impl FnMut(crate::wait::Kind, usize, u64)) {
-        self.queue.with(|q| {
-            q.waiters.iter().for_each(|w| f(w.kind, w.thread.hint(), w.arrived));
-        });
-    }
-
-    /// The longest wait, in nanoseconds, that the lock plans for a waiter with
-    /// `grants_ahead` grants, to either side, before its own, as measured up to
-    /// now: the sum of (tenure + handoff + the times that a lock is kept for a thread that
-    /// does not run) over them, for the case that nobody comes back, so that the queue gets
-    /// shorter and each tenure longer.
-    /// Sections longer than a tenure, and threads that the system does not run
-    /// although they could, come on top. `None` under the published discipline,
-    /// which plans nothing.
-    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
-        Some(self.in_tenure()?.planned_wait_ns(grants_ahead))
+#[doc(hidden)]
+impl<P: Platform> DerefMut for RwSem<P> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Head<P> {
+        either!(&mut *self.0, lock => lock)
     }
 }
 
 impl<P: Platform> fmt::Debug for RwSem<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word.load(Ordering::Relaxed);
+        let now = self.snapshot();
         f.debug_struct("RwSem")
-            .field("write_locked", &word.is_written())
-            .field("readers", &word.readers())
-            .field("waiters", &word.has_waiters())
-            .field("policy", &self.policy)
+            .field("write_locked", &now.writer)
+            .field("readers", &now.readers)
+            .field("waiters", &now.waiters)
+            .field("policy", self.policy())
             .finish()
     }
 }

@@ -3,8 +3,6 @@
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use crate::system::System;
-
 /// Whether readers spin before they sleep, under the [published](Policy::published) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReaderSpin {
@@ -251,11 +249,6 @@ impl Policy {
     pub const fn priorities(&self) -> bool {
         let (Packed::Tenure { priorities, .. } | Packed::Published { priorities, .. }) = self.0;
         priorities
-    }
-
-    /// The priority with which the calling thread waits.
-    pub(crate) fn priority<P: System>(&self) -> u8 {
-        if self.priorities() { P::priority() } else { 0 }
     }
 }
 

@@ -26,35 +26,31 @@
 
 use core::sync::atomic::Ordering;
 
-use super::discipline::with_view;
+use super::WATCH_NS;
+use super::sem::{Rules, Sem};
 use super::word::{Flags, Word};
-use super::{RwSem, WATCH_NS};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
 use crate::wait::{Access, Kind, Thread, Wait, WaitContext, WaitError};
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform, D: Rules<P>> Sem<P, D> {
     // ---- in ----
 
-    /// Takes the lock for reading, upgradably; blocks until it has it. Waits as
-    /// [`write`](Self::write) does, for writers and other upgradable readers, and as fairly.
     #[inline]
-    pub fn upgradable_read(&self) {
+    pub(crate) fn upgradable_read(&self) {
         if !self.upgradable_fast() {
             // Waiting for ever ends with the lock only.
             let _ = self.upgradable_slow(&WaitContext::FOREVER);
         }
     }
 
-    /// Takes the lock for reading, upgradably, if that needs no waiting.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
-    pub fn try_upgradable_read(&self) -> bool {
+    pub(crate) fn try_upgradable_read(&self) -> bool {
         self.upgradable_fast() || self.upgradable_beside_readers()
     }
 
-    /// As [`upgradable_read`](Self::upgradable_read); gives up as `wait` says.
-    pub fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+    pub(crate) fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         if self.upgradable_fast() { Ok(()) } else { self.upgradable_slow(&wait.begin()) }
     }
 
@@ -70,7 +66,7 @@ impl<P: Platform> RwSem<P> {
     /// Takes the lock beside readers, if a reader may come in and no other is upgradable.
     fn upgradable_beside_readers(&self) -> bool {
         let may = |word: Word| word.is_open_to_readers() && !word.is_upgradable();
-        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Upgradable, may).is_some()
+        self.take_if(Access::Upgradable, may)
     }
 
     #[cold]
@@ -78,17 +74,15 @@ impl<P: Platform> RwSem<P> {
         if self.upgradable_beside_readers() {
             return Ok(());
         }
-        with_view!(self, view => view.upgradable(context))
+        D::upgradable(self, context)
     }
 
     // ---- out ----
 
-    /// Gives up the lock held upgradably.
-    ///
     /// # Safety
     /// The caller holds the lock upgradably.
     #[inline]
-    pub unsafe fn unlock_upgradable(&self) {
+    pub(crate) unsafe fn unlock_upgradable(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.leave(Access::Upgradable, Ordering::Release);
         if before.has_waiters() {
@@ -96,22 +90,17 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// As [`unlock_upgradable`](Self::unlock_upgradable); if anyone waits, nobody gets in before
-    /// the waiter whose turn it is. Readers inside stay inside.
-    ///
     /// # Safety
     /// The caller holds the lock upgradably.
-    pub unsafe fn unlock_upgradable_fair(&self) {
-        self.close_for_next();
+    pub(crate) unsafe fn unlock_upgradable_fair(&self) {
+        D::close_for_next(self);
         // SAFETY: the caller's promise.
         unsafe { self.unlock_upgradable() }
     }
 
-    /// Turns the lock held upgradably into one held for reading. Never blocks.
-    ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for reading.
-    pub unsafe fn downgrade_upgradable(&self) {
+    pub(crate) unsafe fn downgrade_upgradable(&self) {
         // Release: the next upgradable reader may write what this one has read.
         let before = self.word.clear(Flags::UPGRADABLE, Ordering::Release);
         if before.has_waiters() {
@@ -124,28 +113,22 @@ impl<P: Platform> RwSem<P> {
     /// that still counted the one that has left.
     #[cold]
     fn upgradable_left(&self, before: Word) {
-        with_view!(self, view => view.upgradable_left(before));
+        D::upgradable_left(self, before);
     }
 
     // ---- up and down ----
 
-    /// Turns the lock held for writing into one held upgradably, with no gap in which
-    /// another writer could get in; as [`downgrade`](Self::downgrade).
-    ///
     /// # Safety
     /// The caller holds the lock for writing; after the call, upgradably.
-    pub unsafe fn downgrade_to_upgradable(&self) {
+    pub(crate) unsafe fn downgrade_to_upgradable(&self) {
         self.become_reader(Access::Upgradable);
     }
 
-    /// Turns the lock held upgradably into one held for writing, with no gap in which
-    /// another writer could get in. Waits for the readers inside to leave, and lets no more in.
-    ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing. A thread that holds
     /// it for reading, too, waits for itself.
     #[inline]
-    pub unsafe fn upgrade(&self) {
+    pub(crate) unsafe fn upgrade(&self) {
         // SAFETY: the caller's promise.
         if !unsafe { self.try_upgrade() } {
             // Waiting for ever ends with the lock only.
@@ -153,13 +136,11 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// As [`upgrade`](Self::upgrade), if no other reader is inside.
-    ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing where it is true.
     #[inline]
     #[must_use = "it says in which way the caller holds the lock"]
-    pub unsafe fn try_upgrade(&self) -> bool {
+    pub(crate) unsafe fn try_upgrade(&self) -> bool {
         let mut word = Word::UPGRADABLE;
         // With WRITER_LOCKED this is a slot that nobody in particular holds until it is unsealed
         // (`thin`): that is not this thread's to keep.
@@ -168,7 +149,7 @@ impl<P: Platform> RwSem<P> {
             let writer = word.upgraded();
             match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
-                    self.note_upgrade();
+                    D::note_upgrade(self);
                     return true;
                 }
                 Err(now) => word = now,
@@ -177,12 +158,9 @@ impl<P: Platform> RwSem<P> {
         false
     }
 
-    /// As [`upgrade`](Self::upgrade); gives up as `wait` says, and then the lock is held upgradably as
-    /// before.
-    ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
-    pub unsafe fn upgrade_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+    pub(crate) unsafe fn upgrade_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
         if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(&wait.begin()) }
     }
@@ -200,7 +178,7 @@ impl<P: Platform> RwSem<P> {
         let result = context.listed(me, || self.drain(me, context));
         self.queue.with(|q| q.upgrader = None);
         match result {
-            Ok(()) => self.note_upgrade(),
+            Ok(()) => D::note_upgrade(self),
             Err(_) => self.become_reader(Access::Shared),
         }
         result
@@ -251,12 +229,5 @@ impl<P: Platform> RwSem<P> {
             }
         }
         false
-    }
-
-    /// Tells spinners that the caller, which was upgradable, writes now, as after any acquisition
-    /// for writing.
-    #[inline]
-    fn note_upgrade(&self) {
-        with_view!(self, view => view.note_upgrade());
     }
 }

@@ -9,7 +9,7 @@
 //! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
 //! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it, or sees it awake |
 //! | 6 | 6 | `UPGRADABLE` | one of the readers, counted, may become the writer; with `WRITER_LOCKED`, it is about to, and waits, not counted, for those inside to leave | that reader | that reader |
-//! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: nobody holds the lock for writing, it is kept (see `pooled`) | whoever keeps the lock in a pool | whoever may use it |
+//! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: nobody holds the lock for writing, it is kept in a pool | whoever keeps the lock in a pool | whoever may use it |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
@@ -520,6 +520,91 @@ impl<P: Platform> AtomicWord<P> {
     #[cfg(all(test, not(fairlock_loom)))]
     pub(crate) fn store(&self, word: Word) {
         self.0.store(word.0, Ordering::SeqCst);
+    }
+}
+
+/// The seal: a lock that is held for writing, by nobody in particular. A thread that comes late to a lock of a
+/// pool finds it.
+#[cfg(any(feature = "std", fairlock_loom))]
+impl<P: Platform> AtomicWord<P> {
+    /// Of a new lock, which nobody knows yet: without an operation on the word.
+    pub(crate) fn make_sealed(&mut self) {
+        *self = Self::new(Word::WRITTEN.with(Flags::SEALED));
+    }
+
+    /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
+    /// longer.
+    pub(crate) fn seal(&self) {
+        // Release: the caller's section comes before whatever is done to the lock next.
+        self.set(Flags::SEALED, Ordering::Release);
+    }
+
+    /// The sealed lock becomes a writer's.
+    pub(crate) fn adopt_sealed_writer(&self) {
+        // Relaxed: whoever publishes the lock afterwards does so with Release.
+        self.clear(Flags::SEALED, Ordering::Relaxed);
+    }
+
+    /// A sealed lock becomes free, or its readers'. Nobody waits for it before this.
+    pub(crate) fn unseal(&self) {
+        let mut word = self.load(Ordering::Relaxed);
+        while word.is_sealed() {
+            let open = word.without(Flags::SEALED.with(Flags::WRITER_LOCKED));
+            // Both bits in one step, so that a reader that comes again finds no writer. Release: as
+            // where a writer leaves.
+            match self.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The only reader, upgradable or not, seals the lock, and is still counted; it is not upgradable
+    /// any more. Not if anybody waits.
+    ///
+    /// # Safety
+    /// The caller holds the lock in this way; for reading from then on if the result is true.
+    pub(crate) unsafe fn seal_alone(&self, access: Access) -> bool {
+        // Acquire: the sections of the readers before it, too, come before what follows (rule 3).
+        // Release: the next upgradable reader may write what this one has read.
+        self.seal_from(Word::FREE.taken(access), Word::FREE.with_reader(), Ordering::AcqRel)
+    }
+
+    /// Seals the lock if it is free.
+    pub(crate) fn seal_free(&self) -> bool {
+        // Acquire: the sections before come before what follows.
+        self.seal_from(Word::FREE, Word::FREE, Ordering::Acquire)
+    }
+
+    fn seal_from(&self, from: Word, to: Word, order: Ordering) -> bool {
+        let sealed = to.with(Flags::SEALED.with(Flags::WRITER_LOCKED));
+        self.compare_exchange(from, sealed, order, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the lock is sealed.
+    pub(crate) fn is_sealed(&self) -> bool {
+        // Relaxed: whoever asks has closed the slot, or found it closed, and acquired that.
+        self.load(Ordering::Relaxed).is_sealed()
+    }
+
+    /// One of the adopted readers is upgradable.
+    pub(crate) fn adopt_upgradable(&self) {
+        // Relaxed: whoever publishes the lock afterwards does so with Release.
+        self.change(Access::Shared, Access::Upgradable, Ordering::Relaxed);
+    }
+
+    /// Takes `UPGRADABLE` off the readers adopted: the upgradable one is not this lock's, as in
+    /// [`disown_readers`](Self::disown_readers).
+    pub(crate) fn disown_upgradable(&self) {
+        // Relaxed: as it was adopted.
+        self.change(Access::Upgradable, Access::Shared, Ordering::Relaxed);
+    }
+
+    /// Takes back `count` adopted readers, which are not this lock's. Nobody may have entered the
+    /// lock meanwhile.
+    pub(crate) fn disown_readers(&self, count: usize) {
+        // Relaxed: as they were adopted. By subtraction: a thread that is late may be counted, too.
+        self.leave_readers(count, Ordering::Relaxed);
     }
 }
 

@@ -43,6 +43,33 @@ pub trait ConstZero {
     const ZERO: Self;
 }
 
+impl ConstZero for () {
+    const ZERO: Self = ();
+}
+
+/// How a part of a lock is made that consists of atomics, and of such parts: all zero, in constants, too, if the
+/// atomics that it needs can be.
+macro_rules! all_zero {
+    ($name:ident of [$($needed:ident),*]: [$($atomic:tt),*], [$($part:ident),*]) => {
+        impl<P: Platform> Default for $name<P> {
+            fn default() -> Self {
+                Self { $($atomic: $crate::system::Atomic::new(0),)* $($part: Default::default(),)* }
+            }
+        }
+
+        impl<P: Platform> $crate::system::ConstZero for $name<P>
+        where
+            $(P::$needed: $crate::system::ConstZero,)*
+        {
+            const ZERO: Self = {
+                use $crate::system::ConstZero;
+                Self { $($atomic: ConstZero::ZERO,)* $($part: ConstZero::ZERO,)* }
+            };
+        }
+    };
+}
+pub(crate) use all_zero;
+
 /// How a [`System::wait`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {

@@ -16,7 +16,7 @@ use std::vec::Vec;
 use super::slot::{CHUNK_SHIFT, NONE, SMALLEST, Slot, name};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{Calm, Policy, RwSem};
+use crate::rwsem::{Calm, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
 
 /// Room for nearly 2^27 slots.
@@ -259,13 +259,27 @@ impl<P: Platform, F: Full> Slots<P, F> {
 
 impl<P: Platform> Full for RwSem<P> {
     fn sealed() -> Self {
-        let mut lock = Self::new(Policy::DEFAULT);
+        Self::of(Full::sealed())
+    }
+
+    fn try_seal(&self) -> bool {
+        *self.policy() == Policy::DEFAULT && self.turns().is_some_and(Full::try_seal)
+    }
+
+    fn calm(&self) -> &Calm {
+        &self.calm
+    }
+}
+
+impl<P: Platform> Full for Turns<P> {
+    fn sealed() -> Self {
+        let mut lock = Self::new(TenurePolicy::DEFAULT);
         lock.word.make_sealed();
         lock
     }
 
     fn try_seal(&self) -> bool {
-        let is_free = *self.policy() == Policy::DEFAULT && self.try_write();
+        let is_free = self.try_write();
         if is_free {
             self.word.seal();
         }
@@ -281,7 +295,7 @@ impl<P: Platform> Full for RwSem<P> {
 #[doc(hidden)]
 pub struct FullMutex<P: Platform> {
     /// Only written.
-    pub(super) lock: RwSem<P>,
+    pub(super) lock: Turns<P>,
     /// Somebody may still be inside the thin lock. Belongs to the holder of `lock`, who does not
     /// change it while there is somebody.
     pub(super) follows: Cell<bool>,

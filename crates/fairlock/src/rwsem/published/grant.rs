@@ -3,17 +3,17 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use super::Published;
+use super::Queued;
 use crate::events::Event;
 use crate::platform::Platform;
+use crate::rwsem::Kernel;
 use crate::rwsem::policy::at_most;
-use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{Flags, Word};
+use crate::rwsem::word::Flags;
 use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
 
 /// Whose turn it is, as a queued writer finds it.
 #[derive(PartialEq)]
-pub(in crate::rwsem) enum Turn {
+pub(crate) enum Turn {
     /// The waiter took the lock.
     Taken,
     /// The lock is handed to the waiter as soon as it is free.
@@ -21,16 +21,12 @@ pub(in crate::rwsem) enum Turn {
     Later,
 }
 
-impl<P: Platform> Published<'_, P> {
+impl<P: Platform> Kernel<P> {
     // ---- under the queue lock ----
 
     /// A queued writer takes the lock if it is the head and the lock is free;
     /// past its deadline it sets `HANDOFF` instead.
-    pub(in crate::rwsem::published) fn take_as_head(
-        &self,
-        q: &mut Queued<P>,
-        waiter: &Waiter<P>,
-    ) -> Turn {
+    pub(crate) fn take_as_head(&self, q: &mut Queued<P>, waiter: &Waiter<P>) -> Turn {
         if !q.waiters.is_head(waiter) {
             return Turn::Later;
         }
@@ -54,7 +50,7 @@ impl<P: Platform> Published<'_, P> {
                     } else {
                         self.events.count(Event::WriteLock);
                         q.waiters.remove(waiter);
-                        self.favour.end_quiet();
+                        self.lines.favour.end_quiet();
                         self.after_change(q, Flags::NONE);
                         match waiter.access {
                             Access::Exclusive => self.note_writer(waiter.thread),
@@ -70,12 +66,7 @@ impl<P: Platform> Published<'_, P> {
 
     /// The lock was let go, or a waiter came or left: who may have it now? A
     /// writer at the head is woken if `wake_writer`.
-    pub(in crate::rwsem::published) fn wake_check(
-        &self,
-        q: &mut Queued<P>,
-        wake_writer: bool,
-        wakes: &mut WakeList<P>,
-    ) {
+    pub(crate) fn wake_check(&self, q: &mut Queued<P>, wake_writer: bool, wakes: &mut WakeList<P>) {
         let Some(head) = q.waiters.head() else { return };
         match head.kind {
             Kind::Reader => {
@@ -84,7 +75,7 @@ impl<P: Platform> Published<'_, P> {
                 }
             }
             Kind::Writer => {
-                if self.rules.writer_phase || self.is_writers_phase(head) {
+                if self.policy.writer_phase || self.is_writers_phase(head) {
                     self.begin_writer_phase();
                 }
                 if wake_writer {
@@ -166,7 +157,7 @@ impl<P: Platform> Published<'_, P> {
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
     /// to its head: clears `done`, and what has no meaning any more. The lock is
     /// closed while a real-time thread waits.
-    pub(in crate::rwsem::published) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
+    pub(crate) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
         let urgent = q.waiters.urgent().is_some();
         let done = if urgent { done.without(Flags::HANDOFF) } else { done };
         if q.waiters.is_empty() {
@@ -195,49 +186,15 @@ impl<P: Platform> Published<'_, P> {
 
     // ---- the ways out ----
 
-    pub(in crate::rwsem) fn write_release(&self) {
-        // Release: as on the fast path.
-        if self.word.clear(Flags::WRITER_LOCKED, Ordering::Release).has_waiters() {
-            self.with_wakes(|q, wakes| {
-                self.count_write(q);
-                self.wake_check(q, true, wakes);
-            });
-        }
-    }
-
-    /// Whether a reader that has left as the last one, with somebody queued, has to look whom
-    /// to wake: always.
-    #[inline(always)]
-    pub(in crate::rwsem) fn wakes_after(&self, _before: Word) -> bool {
-        true
-    }
-
-    /// The last reader left, and somebody is queued.
-    pub(in crate::rwsem) fn read_release(&self) {
-        if !self.leaves_head_asleep() {
-            self.wake_after_release();
-        }
-    }
-
-    /// An upgradable reader is none any more, and somebody is queued: runs the wake check.
-    pub(in crate::rwsem) fn upgradable_left(&self, _before: Word) {
-        self.wake_after_release();
-    }
-
-    /// Closes the lock: nobody else gets in before the head of the queue has had it.
-    pub(in crate::rwsem) fn close_for_next(&self) {
-        self.close();
-    }
-
     /// The lock was let go with somebody queued. The head is woken even if a spinner was faster: it
     /// must see its deadline pass.
-    pub(in crate::rwsem::published) fn wake_after_release(&self) {
+    pub(crate) fn wake_after_release(&self) {
         self.with_wakes(|q, wakes| self.wake_check(q, true, wakes));
     }
 
     /// Lets all queued readers in beside the calling reader, unless the lock is
     /// kept for the queue's head.
-    pub(in crate::rwsem) fn let_readers_join(&self) {
+    pub(crate) fn let_readers_join(&self) {
         self.with_wakes(|q, wakes| {
             self.count_reads(q, 1);
             let word = self.word.load(Ordering::Relaxed);
@@ -255,10 +212,7 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// Runs `f` under the queue lock, then wakes those that it lists.
-    pub(in crate::rwsem::published) fn with_wakes<R>(
-        &self,
-        f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R,
-    ) -> R {
+    pub(crate) fn with_wakes<R>(&self, f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R) -> R {
         let (result, more) = self.with_wakes_once(f);
         if more {
             // Readers beyond the share of one wake may be left (rule 7).
@@ -283,20 +237,20 @@ impl<P: Platform> Published<'_, P> {
     // ---- deadlines ----
 
     /// Whether a waiter is past the time for which it may be passed over.
-    pub(in crate::rwsem::published) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        self.rules.handoff_after.is_some_and(|after| {
+    pub(crate) fn is_due(&self, waiter: &Waiter<P>) -> bool {
+        self.policy.handoff_after.is_some_and(|after| {
             let now = P::now();
             now >= due_at(waiter, after)
-                && (waiter.kind == Kind::Reader || self.favour.least(now).is_none())
+                && (waiter.kind == Kind::Reader || self.lines.favour.least(now).is_none())
         })
     }
 
     fn is_immediate(&self) -> bool {
-        self.rules.handoff_after == Some(Duration::ZERO)
+        self.policy.handoff_after == Some(Duration::ZERO)
     }
 }
 
 /// When a waiter has been passed over for long enough.
-pub(in crate::rwsem::published) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
+pub(crate) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
     waiter.arrived.saturating_add(at_most(after, u64::MAX))
 }

@@ -40,44 +40,172 @@ mod published_loom;
 mod spin;
 mod wait;
 
-pub(super) use adaptive::{Favour, Turns};
+use adaptive::{Favour, Turns};
 pub(crate) use local::PublishedLocal;
-pub(super) use owner::Owner;
-pub(super) use spin::Spinners;
+use owner::Owner;
+use spin::Spinners;
 
-use super::RwSem;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+
+use super::Kernel;
 use super::policy::PublishedPolicy;
-use super::queued::{LockedQueue, Queued};
-use super::word::{AtomicWord, Flags};
-use crate::events::Sink;
+use super::sem::{self, Rules};
+use super::word::{Flags, Word};
+use crate::events::Event;
+use crate::inspect::Field;
 use crate::platform::Platform;
+use crate::system::all_zero;
+use crate::wait::{Access, Kind, WaitContext, WaitError};
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::{rwsem::PastQueue, wait::Thread};
 
-/// What the discipline sees of a lock.
-pub(super) struct Published<'a, P: Platform> {
-    word: &'a AtomicWord<P>,
-    owner: &'a Owner<P>,
-    favour: &'a Favour<P>,
-    spinners: &'a Spinners<P>,
-    queue: &'a LockedQueue<P>,
-    events: &'a Sink,
-    rules: PublishedPolicy,
+/// What the queue lock guards.
+type Queued<P> = sem::Queued<P, Turns>;
+
+/// What has cache lines of its own.
+#[repr(C)]
+pub(crate) struct Lines<P: Platform> {
+    favour: Favour<P>,
+    spinners: Spinners<P>,
 }
 
-impl<'a, P: Platform> Published<'a, P> {
-    /// The lock as the discipline sees it.
+all_zero!(Lines of [AtomicUsize, AtomicU32, AtomicU64]: [], [favour, spinners]);
+
+impl<P: Platform> Rules<P> for PublishedPolicy {
+    /// Written by who has just written the word.
+    type Near = Owner<P>;
+    type Lines = Lines<P>;
+    /// For `ReaderSpin::Adaptive`.
+    type Queued = Turns;
+    const QUEUED: Turns = Turns::new();
+    const FIELDS: &'static [Field] = &[
+        (offset_of!(Lines<P>, favour), size_of::<Favour<P>>(), "favour"),
+        (offset_of!(Lines<P>, spinners), size_of::<Spinners<P>>(), "spinners"),
+    ];
+
+    fn priorities(&self) -> bool {
+        self.priorities
+    }
+
+    fn read(lock: &Kernel<P>, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let me = P::thread();
+        if lock.join_stream(before, me) {
+            lock.events.count(Event::ReadSteal);
+            return Ok(());
+        }
+        // The reader keeps its count if it could be added now. Acquire: then this thread owns the
+        // lock (rule 3).
+        let word = lock.word.load(Ordering::Acquire);
+        if word.without_reader().is_read_stealable()
+            && lock.readers_steal()
+            && !lock.holds_back(Kind::Reader, word)
+        {
+            if word.has_waiters() {
+                lock.events.count(Event::ReadSteal);
+                lock.let_readers_join();
+            }
+            return Ok(());
+        }
+        lock.take_back_count();
+        let priority = lock.priority();
+        if priority == 0 && lock.spin_for_read(me, context) {
+            return Ok(());
+        }
+        lock.wait(Access::Shared, me, priority, context)
+    }
+
+    #[cold]
+    fn write(lock: &Kernel<P>, word: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let me = P::thread();
+        if lock.steal_as_writer(word, Access::Exclusive) {
+            lock.note_writer(me);
+            return Ok(());
+        }
+        // A real-time thread queues at once: its priority counts in the queue only.
+        let priority = lock.priority();
+        if priority == 0 && lock.spin_for_write(me, context) {
+            lock.note_writer(me);
+            return Ok(());
+        }
+        lock.wait(Access::Exclusive, me, priority, context)
+    }
+
+    /// An upgradable reader steals as a writer does, and queues as one; it does not spin.
+    fn upgradable(lock: &Kernel<P>, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if lock.steal_as_writer(lock.word.load(Ordering::Relaxed), Access::Upgradable) {
+            lock.note_readers();
+            return Ok(());
+        }
+        lock.wait(Access::Upgradable, P::thread(), lock.priority(), context)?;
+        if lock.word.load(Ordering::Relaxed).has_waiters() {
+            lock.let_readers_join();
+        }
+        Ok(())
+    }
+
+    /// A store between the two locked operations of an uncontended write costs a third of them on some CPUs, so
+    /// it is left out where nobody reads it.
     #[inline(always)]
-    pub(super) fn of(lock: &'a RwSem<P>, rules: PublishedPolicy) -> Self {
-        Self {
-            word: &lock.word,
-            owner: &lock.owner,
-            favour: &lock.favour,
-            spinners: &lock.spinners,
-            queue: &lock.queue,
-            events: &lock.events,
-            rules,
+    fn note_fast_write(lock: &Kernel<P>) {
+        lock.near.set(P::thread_hint());
+    }
+
+    #[inline]
+    fn note_upgrade(lock: &Kernel<P>) {
+        lock.note_writer(P::thread());
+    }
+
+    fn note_readers(lock: &Kernel<P>) {
+        lock.note_readers();
+    }
+
+    /// It is not the last owner.
+    fn note_adopted_writer(lock: &Kernel<P>) {
+        lock.near.set(0);
+    }
+
+    fn read_release(lock: &Kernel<P>) {
+        if !lock.leaves_head_asleep() {
+            lock.wake_after_release();
         }
     }
 
+    #[cold]
+    #[inline(never)] // its frame is large
+    fn write_release(lock: &Kernel<P>) {
+        if lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release).has_waiters() {
+            lock.with_wakes(|q, wakes| {
+                lock.count_write(q);
+                lock.wake_check(q, true, wakes);
+            });
+        }
+    }
+
+    /// Runs the wake check.
+    fn upgradable_left(lock: &Kernel<P>, _before: Word) {
+        lock.wake_after_release();
+    }
+
+    /// That is the head of the queue.
+    fn close_for_next(lock: &Kernel<P>) {
+        lock.close();
+    }
+
+    fn let_readers_join(lock: &Kernel<P>) {
+        lock.let_readers_join();
+    }
+
+    fn is_idle(lock: &Kernel<P>) -> bool {
+        lock.lines.spinners.is_idle()
+    }
+
+    fn forget_threads(lines: &mut Lines<P>) {
+        lines.spinners = Spinners::default();
+    }
+}
+
+impl<P: Platform> Kernel<P> {
     /// Runs `f` on the queue, under the queue lock.
     fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
         self.queue.with(f)
@@ -88,8 +216,57 @@ impl<'a, P: Platform> Published<'a, P> {
         self.word.flag_queue(Flags::HANDOFF);
     }
 
-    /// The priority with which the calling thread waits.
-    fn priority(&self) -> u8 {
-        if self.rules.priorities { P::priority() } else { 0 }
+    /// Nothing is planned.
+    pub(crate) fn planned_wait_ns(&self, _grants_ahead: usize) -> Option<u64> {
+        None
+    }
+
+    pub(crate) fn take_write_at_once(&self) -> bool {
+        self.try_write()
+    }
+}
+
+/// For thin locks with a policy of their own: each way in is a try, and the rest of the wait is a whole one.
+#[cfg(any(feature = "std", fairlock_loom))]
+impl<P: Platform> Kernel<P> {
+    pub(crate) fn read_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
+        // Acquire: owns the lock if nothing was in the way (rule 3).
+        let before = self.word.enter(Access::Shared, Ordering::Acquire);
+        if before.is_open_to_readers() {
+            return Some(PastQueue { lock: None, kind: Kind::Reader, before });
+        }
+        // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
+        unsafe { self.unlock_read() };
+        None
+    }
+
+    pub(crate) fn write_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
+        let taken = PastQueue { lock: None, kind: Kind::Writer, before: Word::FREE };
+        self.try_write().then_some(taken)
+    }
+
+    pub(crate) fn upgradable_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
+        None
+    }
+
+    pub(crate) fn try_take(&self, access: Access, again: bool) -> Result<(), bool> {
+        self.try_in(access, again).then_some(()).ok_or(false)
+    }
+
+    #[cold]
+    pub(crate) fn take_awake(&self, access: Access, _context: &WaitContext<'_, P>) -> bool {
+        self.try_in(access, false)
+    }
+
+    pub(crate) fn take_asleep(
+        &self,
+        access: Access,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        match access {
+            Access::Shared => self.read_with(context.into()),
+            Access::Upgradable => self.upgradable_read_with(context.into()),
+            Access::Exclusive => self.write_with(context.into()),
+        }
     }
 }

@@ -30,7 +30,8 @@
 use core::sync::atomic::Ordering;
 
 use super::local::SpinnerNode;
-use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::platform::{Atomic, Platform, Thread};
+use crate::system::all_zero;
 
 const FREE: u32 = 0;
 const WAITING: u32 = 1;
@@ -41,26 +42,17 @@ const LEFT: u32 = 3;
 /// address of a record.
 const GONE: usize = 1;
 
-pub(in crate::rwsem) struct SpinnerQueue<P: Platform> {
+pub(crate) struct SpinnerQueue<P: Platform> {
     /// The hint of the last node, or zero.
     tail: P::AtomicUsize,
 }
 
+all_zero!(SpinnerQueue of [AtomicUsize]: [tail], []);
+
 impl<P: Platform> SpinnerQueue<P> {
-    pub(in crate::rwsem) fn new() -> Self {
-        Self { tail: P::AtomicUsize::new(0) }
-    }
-
-    pub(in crate::rwsem) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self { tail: ConstZero::ZERO }
-    }
-
     /// Waits to be at the head, `bound_ns` at most; returns whether the caller is. If so it must
     /// [`leave`](Self::leave).
-    pub(in crate::rwsem) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
+    pub(crate) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
         let node = &me.published.spinner;
         // Acquire: whoever freed the node is done with it.
         if node.state.load(Ordering::Acquire) != FREE {
@@ -92,7 +84,7 @@ impl<P: Platform> SpinnerQueue<P> {
     }
 
     /// Gives up the head.
-    pub(in crate::rwsem) fn leave(&self, me: &'static Thread<P>) {
+    pub(crate) fn leave(&self, me: &'static Thread<P>) {
         let mut hint = me.hint();
         loop {
             let node = Self::node(hint);
@@ -135,7 +127,7 @@ impl<P: Platform> SpinnerQueue<P> {
         Some(next)
     }
 
-    pub(in crate::rwsem) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.tail.load(Ordering::SeqCst) == 0
     }
 
@@ -176,7 +168,7 @@ mod tests {
 
     #[test]
     fn alone_it_is_at_the_head_and_leaves_nothing() {
-        let (queue, me) = (Queue::new(), me());
+        let (queue, me) = (Queue::default(), me());
         for _ in 0..3 {
             assert!(queue.enter(me, 0));
             assert!(!queue.is_empty());
@@ -188,7 +180,7 @@ mod tests {
 
     #[test]
     fn spinner_that_left_does_not_spin_until_its_node_is_free() {
-        let queue = Queue::new();
+        let queue = Queue::default();
         // The thread that left stays alive, so that no other is given its record.
         let (left, freed) = (Barrier::new(2), Barrier::new(2));
         assert!(queue.enter(me(), 0));
@@ -211,7 +203,7 @@ mod tests {
 
     #[test]
     fn turn_passes_over_those_who_left() {
-        let queue = Queue::new();
+        let queue = Queue::default();
         assert!(queue.enter(me(), 0));
         // Those who left stay alive, so that no thread is given their records.
         let (all_left, end) = (Barrier::new(4), Barrier::new(5));
@@ -239,7 +231,7 @@ mod tests {
     #[test]
     fn one_at_a_time_at_the_head_while_others_leave() {
         const THREADS: usize = 6;
-        let (queue, start) = (&Queue::new(), &Barrier::new(THREADS));
+        let (queue, start) = (&Queue::default(), &Barrier::new(THREADS));
         let (inside, entered) = (&AtomicBool::new(false), &AtomicUsize::new(0));
         scope(|s| {
             for i in 0..THREADS {

@@ -5,14 +5,15 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Published;
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, Platform};
+use crate::rwsem::Kernel;
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::Word;
+use crate::system::all_zero;
 use crate::wait::{Kind, Sleeper};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
-pub(in crate::rwsem::published) const READER_OWNED: usize = 1 << 0;
+pub(crate) const READER_OWNED: usize = 1 << 0;
 /// In the owner word: spinning for the readers inside is no use. Stays set until a writer has the
 /// lock.
 const NONSPINNABLE: usize = 1 << 1;
@@ -23,27 +24,13 @@ const READERS_NONSPINNABLE: usize = 1 << 2;
 const FLAGS: usize = READER_OWNED | NONSPINNABLE | READERS_NONSPINNABLE;
 
 /// Who wrote last: a thread hint, plus flags. Never dereferenced.
-pub(in crate::rwsem) struct Owner<P: Platform>(P::AtomicUsize);
+pub(crate) struct Owner<P: Platform>(P::AtomicUsize);
+
+all_zero!(Owner of [AtomicUsize]: [0], []);
 
 impl<P: Platform> Owner<P> {
-    pub(in crate::rwsem) fn new() -> Self {
-        Self(P::AtomicUsize::new(0))
-    }
-
-    pub(in crate::rwsem) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self(ConstZero::ZERO)
-    }
-
-    /// Nobody knows who has the lock; it is not the last owner.
-    pub(in crate::rwsem) fn forget(&self) {
-        self.set(0);
-    }
-
     #[inline(always)]
-    fn set(&self, owner: usize) {
+    pub(super) fn set(&self, owner: usize) {
         self.0.store(owner, Ordering::Relaxed);
     }
 
@@ -52,35 +39,18 @@ impl<P: Platform> Owner<P> {
     }
 
     /// Whether readers took the lock by a slow path after the last writer.
-    pub(in crate::rwsem::published) fn is_reader_owned(&self) -> bool {
+    pub(crate) fn is_reader_owned(&self) -> bool {
         self.get() & READER_OWNED != 0
-    }
-}
-
-#[cfg(all(test, fairlock_loom))]
-impl<P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>> Owner<P> {
-    /// Has loom check that every access so far happens before this one.
-    pub(in crate::rwsem) fn access_mut(&mut self) {
-        self.0.with_mut(|_| ());
     }
 }
 
 /// Where a writer that came by a slow path was: its hint, and in the low bits the
 /// CPU it was on.
-pub(in crate::rwsem) struct Seen<P: Platform>(P::AtomicUsize);
+pub(crate) struct Seen<P: Platform>(P::AtomicUsize);
+
+all_zero!(Seen of [AtomicUsize]: [0], []);
 
 impl<P: Platform> Seen<P> {
-    pub(in crate::rwsem::published) fn new() -> Self {
-        Self(P::AtomicUsize::new(0))
-    }
-
-    pub(in crate::rwsem::published) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self(ConstZero::ZERO)
-    }
-
     fn note(&self, me: &'static Sleeper<P>) {
         if let Some(cpu) = P::cpu() {
             self.0.store(me.hint() | cpu_tag(cpu), Ordering::Relaxed);
@@ -107,84 +77,70 @@ fn cpu_tag(cpu: u32) -> usize {
     cpu as usize % CPU_TAG + 1
 }
 
-impl<P: Platform> Published<'_, P> {
+impl<P: Platform> Kernel<P> {
     /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may not have stored its
     /// hint yet; a wrong hint costs a bounded spin.
-    pub(in crate::rwsem::published) fn holder(&self, word: Word) -> usize {
+    pub(crate) fn holder(&self, word: Word) -> usize {
         if !word.is_written() {
             return READER_OWNED;
         }
-        self.owner.get() & !FLAGS
+        self.near.get() & !FLAGS
     }
 
     /// Whether the holder may let the lock go soon.
-    pub(in crate::rwsem::published) fn holder_is_worth_it(&self, word: Word) -> bool {
+    pub(crate) fn holder_is_worth_it(&self, word: Word) -> bool {
         match self.holder(word) {
-            READER_OWNED => self.owner.get() & NONSPINNABLE == 0,
-            owner => self.spinners.seen.may_run(owner),
+            READER_OWNED => self.near.get() & NONSPINNABLE == 0,
+            owner => self.lines.spinners.seen.may_run(owner),
         }
     }
 
     /// Tells later spinners not to wait for the readers inside, unless a
     /// writer has come.
-    pub(in crate::rwsem::published) fn set_nonspinnable(&self) {
-        let owner = self.owner.get();
+    pub(crate) fn set_nonspinnable(&self) {
+        let owner = self.near.get();
         let flags = READER_OWNED | NONSPINNABLE;
         // On failure a writer has stored its hint, or another spinner the flags.
         let new = owner | flags;
-        let _ = self.owner.0.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.near.0.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to queue, knows
     /// of a vain spin. A writer knows that spinning for readers is no use, a reader that readers do
     /// not spin.
-    pub(in crate::rwsem::published) fn knows_of_vain_spin(&self, side: Kind) -> bool {
+    pub(crate) fn knows_of_vain_spin(&self, side: Kind) -> bool {
         let sign = match side {
             Kind::Reader => READERS_NONSPINNABLE,
             Kind::Writer => NONSPINNABLE,
         };
-        self.rules.reader_spin == ReaderSpin::Always && self.owner.get() & sign != 0
+        self.policy.reader_spin == ReaderSpin::Always && self.near.get() & sign != 0
     }
 
     /// A thread that knows of a vain spin has been given the lock.
-    pub(in crate::rwsem::published) fn discourage_readers(&self) {
+    pub(crate) fn discourage_readers(&self) {
         // Not written without need: everybody looks at the word.
         if !self.readers_are_discouraged() {
-            self.owner.0.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
+            self.near.0.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
         }
     }
 
-    pub(in crate::rwsem::published) fn readers_are_discouraged(&self) -> bool {
-        self.owner.get() & READERS_NONSPINNABLE != 0
-    }
-
-    /// A writer took the lock by the fast path. A store between the two locked operations of
-    /// an uncontended write costs a third of them on some CPUs, so it is left out where nobody
-    /// reads it.
-    #[inline(always)]
-    pub(in crate::rwsem) fn note_fast_write(&self) {
-        self.owner.set(P::thread_hint());
+    pub(crate) fn readers_are_discouraged(&self) -> bool {
+        self.near.get() & READERS_NONSPINNABLE != 0
     }
 
     /// Readers took the lock by a slow path.
-    pub(in crate::rwsem) fn note_readers(&self) {
-        let owner = self.owner.get();
+    pub(crate) fn note_readers(&self) {
+        let owner = self.near.get();
         if owner & READER_OWNED == 0 {
-            self.owner.set(owner | READER_OWNED);
+            self.near.set(owner | READER_OWNED);
         }
     }
 
-    /// The caller, which was an upgradable reader, writes now.
-    #[inline]
-    pub(in crate::rwsem) fn note_upgrade(&self) {
-        self.note_writer(P::thread());
-    }
-
-    /// As [`note_fast_write`](Self::note_fast_write), for a writer that came by a slow path.
-    pub(in crate::rwsem::published) fn note_writer(&self, me: &'static Sleeper<P>) {
+    /// A writer took the lock by a slow path.
+    pub(crate) fn note_writer(&self, me: &'static Sleeper<P>) {
         self.note_change_to_writer();
-        self.owner.set(me.hint());
-        self.spinners.seen.note(me);
+        self.near.set(me.hint());
+        self.lines.spinners.seen.note(me);
     }
 }
 
@@ -192,6 +148,7 @@ impl<P: Platform> Published<'_, P> {
 mod tests {
     use super::*;
     use crate::platform::{Native, System, Thread};
+    use crate::rwsem::sem::Rules;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;
@@ -201,8 +158,8 @@ mod tests {
     fn may_run(owner: &'static Thread<Native>) -> bool {
         let lock = &Lock::new(Policy::HANDOFF);
         (0..1000).all(|_| {
-            lock.in_published().note_writer(owner);
-            lock.in_published().holder_is_worth_it(Word::WRITTEN)
+            lock.kernel().note_writer(owner);
+            lock.kernel().holder_is_worth_it(Word::WRITTEN)
         })
     }
 
@@ -220,31 +177,31 @@ mod tests {
             ..PublishedPolicy::HANDOFF
         }));
         let me = Native::thread();
-        assert!(!lock.in_published().knows_of_vain_spin(Kind::Writer));
-        lock.in_published().set_nonspinnable();
+        assert!(!lock.kernel().knows_of_vain_spin(Kind::Writer));
+        lock.kernel().set_nonspinnable();
         assert!(
-            lock.in_published().knows_of_vain_spin(Kind::Writer)
-                && !lock.in_published().knows_of_vain_spin(Kind::Reader)
+            lock.kernel().knows_of_vain_spin(Kind::Writer)
+                && !lock.kernel().knows_of_vain_spin(Kind::Reader)
         );
         // That writer has the lock.
-        lock.in_published().note_writer(me);
-        lock.in_published().discourage_readers();
+        lock.kernel().note_writer(me);
+        lock.kernel().discourage_readers();
         assert!(
-            lock.in_published().readers_are_discouraged()
-                && lock.in_published().knows_of_vain_spin(Kind::Reader)
+            lock.kernel().readers_are_discouraged()
+                && lock.kernel().knows_of_vain_spin(Kind::Reader)
         );
-        assert_eq!(lock.in_published().holder(Word::WRITTEN), me.hint());
+        assert_eq!(lock.kernel().holder(Word::WRITTEN), me.hint());
         // Readers keep that flag; a writer that came by the fast path does not.
-        lock.in_published().note_readers();
-        assert!(lock.in_published().readers_are_discouraged());
-        lock.in_published().note_fast_write();
-        assert!(!lock.in_published().readers_are_discouraged());
+        lock.kernel().note_readers();
+        assert!(lock.kernel().readers_are_discouraged());
+        PublishedPolicy::note_fast_write(lock.kernel());
+        assert!(!lock.kernel().readers_are_discouraged());
     }
 
     #[test]
     fn other_policies_do_not_discourage() {
         let lock = &Lock::new(Policy::HANDOFF);
-        lock.in_published().set_nonspinnable();
-        assert!(!lock.in_published().knows_of_vain_spin(Kind::Writer));
+        lock.kernel().set_nonspinnable();
+        assert!(!lock.kernel().knows_of_vain_spin(Kind::Writer));
     }
 }

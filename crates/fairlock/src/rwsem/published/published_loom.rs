@@ -41,7 +41,7 @@ impl Spun {
 #[test]
 fn spinners_are_at_the_head_one_at_a_time_and_leave_an_empty_queue() {
     loom::model(|| {
-        let spun = Arc::new(Spun { queue: SpinnerQueue::new(), value: UnsafeCell::new(0) });
+        let spun = Arc::new(Spun { queue: SpinnerQueue::default(), value: UnsafeCell::new(0) });
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let spun = spun.clone();
@@ -162,7 +162,7 @@ fn model(policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
 fn model_in_favour_of(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
     let guarded = move || {
         let lock = RwSem::new(Policy::published(policy));
-        lock.favour.set_side(side);
+        lock.kernel().lines.favour.set_side(side);
         Guarded { lock, value: UnsafeCell::new(0) }
     };
     models::check(&Builder::new(), None, guarded, threads);

@@ -13,13 +13,14 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Published;
 use super::osq::SpinnerQueue;
 use super::owner::{READER_OWNED, Seen};
 use crate::events::Event;
-use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::platform::{Atomic, Platform, Thread};
+use crate::rwsem::Kernel;
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{Flags, Word};
+use crate::system::all_zero;
 use crate::wait::{Access, Kind, WaitContext};
 
 /// A spinner waits this long for one writer. In ns; compared with the time since the writer was
@@ -40,45 +41,25 @@ const SPIN_NS: u64 = 500_000;
 const LOOK_NS: u64 = 2_000;
 
 /// Who spins for a lock.
-pub(in crate::rwsem) struct Spinners<P: Platform> {
+pub(crate) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
     /// How many there are.
     count: P::AtomicU32,
-    pub(in crate::rwsem::published) seen: Seen<P>,
+    pub(crate) seen: Seen<P>,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
 }
 
+all_zero!(Spinners of [AtomicUsize, AtomicU32]: [count, reader], [queue, seen]);
+
 impl<P: Platform> Spinners<P> {
-    pub(in crate::rwsem) fn new() -> Self {
-        Self {
-            queue: SpinnerQueue::new(),
-            count: P::AtomicU32::new(0),
-            seen: Seen::new(),
-            reader: P::AtomicU32::new(0),
-        }
-    }
-
-    pub(in crate::rwsem) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-        P::AtomicU32: ConstZero,
-    {
-        Self {
-            queue: SpinnerQueue::new_const(),
-            count: ConstZero::ZERO,
-            seen: Seen::new_const(),
-            reader: ConstZero::ZERO,
-        }
-    }
-
     /// Whether nobody is at the head, nor waits to be there.
     fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Whether nobody spins, nor has left anything behind.
-    pub(in crate::rwsem) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.count.load(Ordering::Relaxed) == 0
     }
 
@@ -115,20 +96,20 @@ enum Look {
     InVain,
 }
 
-impl<P: Platform> Published<'_, P> {
+impl<P: Platform> Kernel<P> {
     /// Spins for the lock if the policy says so; returns whether it stole the lock.
-    pub(in crate::rwsem::published) fn spin_for_write(
+    pub(crate) fn spin_for_write(
         &self,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        self.rules.writer_spin
+        self.policy.writer_spin
             && !self.holds_back(Kind::Writer, self.word.load(Ordering::Relaxed))
             && self.spin(Kind::Writer, me, context)
     }
 
     /// As [`spin_for_write`](Self::spin_for_write).
-    pub(in crate::rwsem::published) fn spin_for_read(
+    pub(crate) fn spin_for_read(
         &self,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
@@ -137,11 +118,11 @@ impl<P: Platform> Published<'_, P> {
             ReaderSpin::Off => false,
             ReaderSpin::One => {
                 // Relaxed: counts to one, orders nothing.
-                if self.spinners.reader.swap(1, Ordering::Relaxed) != 0 {
+                if self.lines.spinners.reader.swap(1, Ordering::Relaxed) != 0 {
                     return false;
                 }
                 let stolen = self.spin(Kind::Reader, me, context);
-                self.spinners.reader.store(0, Ordering::Relaxed);
+                self.lines.spinners.reader.store(0, Ordering::Relaxed);
                 stolen
             }
             ReaderSpin::On | ReaderSpin::Always | ReaderSpin::Adaptive => {
@@ -177,7 +158,7 @@ impl<P: Platform> Published<'_, P> {
             Some(deadline) => deadline.saturating_sub(arrived).min(SPIN_NS),
             None => SPIN_NS,
         };
-        self.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
+        self.lines.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
     }
 
     /// The one spinner that looks at the lock; returns whether it stole the lock.
@@ -233,7 +214,7 @@ impl<P: Platform> Published<'_, P> {
 
     /// Whether a reader at the head of the spinners gets in, no writer being inside.
     fn may_join(&self, word: Word) -> bool {
-        match self.rules.reader_spin {
+        match self.policy.reader_spin {
             ReaderSpin::Adaptive => word.is_read_stealable() || self.is_stream(word),
             _ => word.is_open_past_queue(),
         }
@@ -241,7 +222,7 @@ impl<P: Platform> Published<'_, P> {
 
     /// Whether readers that come while the lock is as `word` says do not spin.
     fn readers_hold_back(&self, word: Word) -> bool {
-        match self.rules.reader_spin {
+        match self.policy.reader_spin {
             ReaderSpin::Always => self.readers_are_discouraged(),
             // Readers have turns under this policy.
             ReaderSpin::Adaptive => false,
@@ -251,11 +232,11 @@ impl<P: Platform> Published<'_, P> {
 
     /// Whether a reader may get in ahead of the queue without spinning. Where readers spin, those
     /// that do so come first.
-    pub(in crate::rwsem::published) fn readers_steal(&self) -> bool {
-        match self.rules.reader_spin {
+    pub(crate) fn readers_steal(&self) -> bool {
+        match self.policy.reader_spin {
             ReaderSpin::Off | ReaderSpin::Adaptive => true,
             ReaderSpin::Always => false,
-            ReaderSpin::One | ReaderSpin::On => self.spinners.is_empty(),
+            ReaderSpin::One | ReaderSpin::On => self.lines.spinners.is_empty(),
         }
     }
 }
@@ -284,7 +265,7 @@ mod tests {
     fn joins(word: Word) -> bool {
         let lock = lock(ReaderSpin::On);
         lock.word.store(word);
-        let stolen = matches!(lock.in_published().look(Kind::Reader), Look::Stolen);
+        let stolen = matches!(lock.kernel().look(Kind::Reader), Look::Stolen);
         let expected = if stolen { word.with_reader() } else { word };
         assert_eq!(lock.word.load(Ordering::Relaxed), expected);
         stolen
@@ -304,17 +285,15 @@ mod tests {
         for reader_spin in [ReaderSpin::One, ReaderSpin::On] {
             let lock = lock(reader_spin);
             assert!(
-                lock.in_published().readers_hold_back(Word::FREE.with_reader())
-                    && lock.in_published().readers_hold_back(Word::AWAITED.with_reader())
+                lock.kernel().readers_hold_back(Word::FREE.with_reader())
+                    && lock.kernel().readers_hold_back(Word::AWAITED.with_reader())
             );
             assert!(
-                !lock.in_published().readers_hold_back(Word::WRITTEN)
-                    && !lock.in_published().readers_hold_back(Word::FREE)
+                !lock.kernel().readers_hold_back(Word::WRITTEN)
+                    && !lock.kernel().readers_hold_back(Word::FREE)
             );
         }
-        assert!(
-            !lock(ReaderSpin::Always).in_published().readers_hold_back(Word::AWAITED.with_reader())
-        );
+        assert!(!lock(ReaderSpin::Always).kernel().readers_hold_back(Word::AWAITED.with_reader()));
     }
 
     #[test]
@@ -322,10 +301,10 @@ mod tests {
         let me = Native::thread();
         let steals = |reader_spin| {
             let lock = lock(reader_spin);
-            let alone = lock.in_published().readers_steal();
-            assert!(lock.spinners.queue.enter(me, 0));
-            let beside_a_spinner = lock.in_published().readers_steal();
-            lock.spinners.queue.leave(me);
+            let alone = lock.kernel().readers_steal();
+            assert!(lock.kernel().lines.spinners.queue.enter(me, 0));
+            let beside_a_spinner = lock.kernel().readers_steal();
+            lock.kernel().lines.spinners.queue.leave(me);
             (alone, beside_a_spinner)
         };
         assert_eq!(steals(ReaderSpin::Off), (true, true));

@@ -2,12 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Published;
+use super::Queued;
 use super::grant::Turn;
 use crate::events::Event;
 use crate::platform::{Platform, Thread, WaitOutcome};
-use crate::rwsem::queued::Queued;
-use crate::rwsem::queued::wake_upgrader;
+use crate::rwsem::Kernel;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, GRANTED, Kind, WaitContext, WaitError, Waiter, WakeList};
 
@@ -15,99 +14,31 @@ use crate::wait::{Access, GRANTED, Kind, WaitContext, WaitError, Waiter, WakeLis
 /// it sleeps. In ns; compared with the time since it began to wait awake.
 const HEAD_SPIN_NS: u64 = 20_000;
 
-impl<P: Platform> Published<'_, P> {
+impl<P: Platform> Kernel<P> {
     // ---- the ways in ----
 
-    /// A reader that is counted already, and found `before`.
-    pub(in crate::rwsem) fn read(
-        &self,
-        before: Word,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        let me = P::thread();
-        if self.join_stream(before, me) {
-            self.events.count(Event::ReadSteal);
-            return Ok(());
-        }
-        // The reader keeps its count if it could be added now. Acquire: then this thread owns the
-        // lock (rule 3).
-        let word = self.word.load(Ordering::Acquire);
-        if word.without_reader().is_read_stealable()
-            && self.readers_steal()
-            && !self.holds_back(Kind::Reader, word)
-        {
-            if word.has_waiters() {
-                self.events.count(Event::ReadSteal);
-                self.let_readers_join();
-            }
-            return Ok(());
-        }
-        self.take_back_count();
-        let priority = self.priority();
-        if priority == 0 && self.spin_for_read(me, context) {
-            return Ok(());
-        }
-        self.wait(Access::Shared, me, priority, context)
-    }
-
-    /// A writer whose fast path found `word`.
-    pub(in crate::rwsem) fn write(
-        &self,
-        word: Word,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        let me = P::thread();
-        if self.steal_as_writer(word, Access::Exclusive) {
-            self.note_writer(me);
-            return Ok(());
-        }
-        // A real-time thread queues at once: its priority counts in the queue only.
-        let priority = self.priority();
-        if priority == 0 && self.spin_for_write(me, context) {
-            self.note_writer(me);
-            return Ok(());
-        }
-        self.wait(Access::Exclusive, me, priority, context)
-    }
-
-    /// An upgradable reader steals as a writer does, and queues as one; it does not spin.
-    pub(in crate::rwsem) fn upgradable(
-        &self,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        if self.steal_as_writer(self.word.load(Ordering::Relaxed), Access::Upgradable) {
-            self.note_readers();
-            return Ok(());
-        }
-        self.wait(Access::Upgradable, P::thread(), self.priority(), context)?;
-        if self.word.load(Ordering::Relaxed).has_waiters() {
-            self.let_readers_join();
-        }
-        Ok(())
-    }
-
     /// Takes the lock in this way, if a writer could.
-    fn steal_as_writer(&self, word: Word, access: Access) -> bool {
+    pub(super) fn steal_as_writer(&self, word: Word, access: Access) -> bool {
         let may = |word: Word| word.is_write_stealable() && !self.holds_back(Kind::Writer, word);
         self.word.take_while(word, access, may).is_some()
     }
 
     /// A reader that may not stay takes its count back. The count may have kept a woken writer out:
     /// then that writer is woken again (rule 15).
-    fn take_back_count(&self) {
+    pub(super) fn take_back_count(&self) {
         // Relaxed: the reader owned nothing.
         let before = self.word.leave(Access::Shared, Ordering::Relaxed);
         if before.has_waiters() && !before.is_written() && before.readers() == 1 {
             self.wake_after_release();
         } else if before.without_reader().is_drained() {
-            wake_upgrader(self.queue);
+            self.queue.wake_upgrader();
         }
     }
 
     // ---- waiting ----
 
     /// Queues the calling thread, which then waits until it owns the lock.
-    fn wait(
+    pub(super) fn wait(
         &self,
         access: Access,
         me: &'static Thread<P>,
@@ -144,7 +75,7 @@ impl<P: Platform> Published<'_, P> {
         unsafe { q.waiters.push(waiter) };
         let mut word = Word::AWAITED;
         if q.waiters.len() == 1 {
-            let phase = waiter.kind == Kind::Writer && self.rules.writer_phase;
+            let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
             let flags = Flags::WAITERS.with(Flags::WRITER_PHASE.only_if(phase));
             // Relaxed: see "no wake-up is lost" in the module documentation.
             word = self.word.set(flags, Ordering::Relaxed);

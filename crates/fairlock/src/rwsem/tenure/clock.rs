@@ -28,16 +28,16 @@ const MAX_LATENESS_NS: u64 = 200_000;
 
 /// Who waits, as far as the length of a tenure depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::rwsem) struct Waiting {
+pub(crate) struct Waiting {
     /// How many threads.
-    pub(in crate::rwsem) threads: usize,
+    pub(crate) threads: usize,
     /// Whether some of them wait for the side whose tenure it is not: readers, writers.
-    pub(in crate::rwsem) sides: [bool; 2],
+    pub(crate) sides: [bool; 2],
 }
 
 /// Whose tenure it is, and until when.
 #[derive(Debug)]
-pub(in crate::rwsem) struct TenureClock {
+pub(crate) struct TenureClock {
     side: Kind,
     started: u64,
     end: u64,
@@ -62,7 +62,7 @@ pub(in crate::rwsem) struct TenureClock {
 }
 
 impl TenureClock {
-    pub(in crate::rwsem) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             side: Kind::Writer,
             started: 0,
@@ -82,7 +82,7 @@ impl TenureClock {
 
     /// The first waiter queues, at `now`; `inside` has the lock. The tenure of that side began when
     /// somebody began to wait for it in vain.
-    pub(in crate::rwsem) fn first_comes(
+    pub(crate) fn first_comes(
         &mut self,
         now: u64,
         inside: Kind,
@@ -99,17 +99,17 @@ impl TenureClock {
     }
 
     /// Another waiter queues.
-    pub(in crate::rwsem) fn another_comes(&mut self, waiting: Waiting, shape: TenureShape) {
+    pub(crate) fn another_comes(&mut self, waiting: Waiting, shape: TenureShape) {
         self.set_end(waiting, shape);
     }
 
     /// The last waiter, which came at `arrived`, leaves without the lock.
-    pub(in crate::rwsem) fn last_gives_up(&mut self, arrived: u64) {
+    pub(crate) fn last_gives_up(&mut self, arrived: u64) {
         self.unserved_since.get_or_insert(arrived);
     }
 
     /// The waiter that was next takes the lock; `waiting` are those left.
-    pub(in crate::rwsem) fn next_takes(
+    pub(crate) fn next_takes(
         &mut self,
         now: u64,
         kind: Kind,
@@ -134,7 +134,7 @@ impl TenureClock {
 
     /// A reader joins those inside past the queue. Until the first one did, the readers
     /// had one CPU: half of that time is added to their tenure, so that shares stay even.
-    pub(in crate::rwsem) fn reader_joins(&mut self, now: u64) {
+    pub(crate) fn reader_joins(&mut self, now: u64) {
         if self.joined == 0 && self.side == Kind::Reader {
             let length = self.end.saturating_sub(self.started);
             self.made_up = now.saturating_sub(self.started).min(length) / 2;
@@ -145,7 +145,7 @@ impl TenureClock {
 
     /// The waiter that is next did not come in its turn: it keeps its place, and the tenure goes on
     /// for as long again.
-    pub(in crate::rwsem) fn goes_on(&mut self, now: u64) {
+    pub(crate) fn goes_on(&mut self, now: u64) {
         let length = self.end.saturating_sub(self.started);
         self.end = now.saturating_add(length);
         self.started = now;
@@ -197,17 +197,17 @@ impl TenureClock {
     // ---- what is measured ----
 
     /// Waking the waiter that is next took the one that left so long.
-    pub(in crate::rwsem) fn note_leaving(&mut self, ns: u64) {
+    pub(crate) fn note_leaving(&mut self, ns: u64) {
         smooth(&mut self.leaving, ns.min(MAX_COST_NS));
     }
 
     /// The lock was closed and free for so long until the waiter that is next took it.
-    pub(in crate::rwsem) fn note_idle(&mut self, ns: u64) {
+    pub(crate) fn note_idle(&mut self, ns: u64) {
         smooth(&mut self.idle, ns.min(MAX_COST_NS));
     }
 
     /// A timer was late by this much.
-    pub(in crate::rwsem) fn note_lateness(&mut self, ns: u64) {
+    pub(crate) fn note_lateness(&mut self, ns: u64) {
         let sample = ns.min(MAX_LATENESS_NS) as u32;
         if sample > self.lateness {
             self.lateness += (sample - self.lateness) / 2;
@@ -219,21 +219,21 @@ impl TenureClock {
     // ---- what is asked ----
 
     /// Whose tenure it is.
-    pub(in crate::rwsem) fn side(&self) -> Kind {
+    pub(crate) fn side(&self) -> Kind {
         self.side
     }
 
     /// When it ends.
-    pub(in crate::rwsem) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    pub(in crate::rwsem) fn is_over(&self, now: u64) -> bool {
+    pub(crate) fn is_over(&self, now: u64) -> bool {
         now >= self.end
     }
 
     /// How long before an event a timer must be set.
-    pub(in crate::rwsem) fn lateness(&self) -> u64 {
+    pub(crate) fn lateness(&self) -> u64 {
         self.lateness.into()
     }
 
@@ -243,7 +243,7 @@ impl TenureClock {
 
     /// The longest wait that is planned for a waiter with `grants_ahead` grants before its own:
     /// see [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
-    pub(in crate::rwsem) fn planned_wait_ns(
+    pub(crate) fn planned_wait_ns(
         &self,
         grants_ahead: usize,
         passes: u64,

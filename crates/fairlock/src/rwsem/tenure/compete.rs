@@ -2,8 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{InTenure, RESERVED_NS};
+use super::RESERVED_NS;
 use crate::platform::Platform;
+use crate::rwsem::Turns;
 use crate::rwsem::word::Word;
 use crate::wait::{Access, LOOK_NS, LOOKS, WaitContext};
 
@@ -15,16 +16,15 @@ pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// is not about to release the lock. In ns; compared with how long one yield took.
 const LONG_YIELD_NS: u64 = 50_000;
 
-impl<P: Platform> InTenure<'_, P> {
+impl<P: Platform> Turns<P> {
     /// A thread that has just come tries for a while, awake: most sections are over sooner than a
     /// sleep, and a holder that has lost its CPU gets one. Returns whether it has the lock.
-    pub(in crate::rwsem) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
+    pub(crate) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
         let mut reserved = None;
         let mut urgent = None;
         // A real-time thread does not give way to lower priorities, even to the holder's, but
         // sleeps.
-        let mut is_urgent =
-            || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
+        let mut is_urgent = || *urgent.get_or_insert_with(|| self.priority() > 0);
         let me = P::thread();
         // It has competed in earlier attempts: awake, it would take CPU time from the others.
         if me.tenure.ages.at(self.id()).is_some() {
@@ -36,7 +36,7 @@ impl<P: Platform> InTenure<'_, P> {
         let mut outwaits = None;
         let mut held_off = 0;
         let mut looks = 0;
-        let in_turns = self.holder.is_in_turns();
+        let in_turns = self.holder().is_in_turns();
         let most = if in_turns { LOOKS } else { LOOKS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl<P: Platform> InTenure<'_, P> {
             // lock in the gaps between its sections.
             if !word.is_reserved()
                 && self.is_others_turn(me, access.kind(), word)
-                && (word.has_waiters() || P::now() < self.holder.end())
+                && (word.has_waiters() || P::now() < self.holder().end())
             {
                 let may = word.is_free() && self.is_idle();
                 return may && self.steal(access);
@@ -52,7 +52,7 @@ impl<P: Platform> InTenure<'_, P> {
             let holds_off = access == Access::Shared
                 && looks < LOOKS
                 && !word.is_written()
-                && self.holder.has_awake_writer();
+                && self.holder().has_awake_writer();
             if !holds_off && self.steal(access) {
                 return true;
             }
@@ -78,10 +78,10 @@ impl<P: Platform> InTenure<'_, P> {
             reserved = None;
             if looks < LOOKS {
                 if !in_turns && access == Access::Exclusive && word.readers() > 0 {
-                    outwaits.get_or_insert_with(|| self.holder.writer_waits());
+                    outwaits.get_or_insert_with(|| self.holder().writer_waits());
                 }
                 let done = |word: Word| match access {
-                    _ if holds_off => word.is_written() || !self.holder.has_awake_writer(),
+                    _ if holds_off => word.is_written() || !self.holder().has_awake_writer(),
                     // Readers, who do not see a gap between two sections of others either.
                     Access::Shared => self.may_read(me, word),
                     _ => word.is_free(),
@@ -90,7 +90,7 @@ impl<P: Platform> InTenure<'_, P> {
                 held_off += u32::from(holds_off && !ended);
                 if held_off == LOOKS {
                     // It waited the whole pause in vain: it clears the hint, so that later readers do not.
-                    self.holder.forget_writer();
+                    self.holder().forget_writer();
                 }
             } else if is_urgent() {
                 break;

@@ -2,13 +2,14 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::platform::{Atomic, Platform, Thread};
+use crate::system::all_zero;
 use crate::wait::{Hint, this_cpu};
 
 /// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
 /// time, never exclusion.
 #[repr(align(64))] // its own cache line: read by who waits, while `word` changes hands
-pub(in crate::rwsem) struct Holder<P: Platform> {
+pub(crate) struct Holder<P: Platform> {
     /// When the tenure ends.
     end: P::AtomicU64,
     /// Counts acquisitions past the queue, to tell a lock that is idle from one that is busy with
@@ -38,30 +39,9 @@ impl<P: Platform> Drop for AwakeWriter<'_, P> {
     }
 }
 
+all_zero!(Holder of [AtomicU64]: [end, steals, thread, cpu, in_turns, awaited, writer], []);
+
 impl<P: Platform> Holder<P> {
-    pub(in crate::rwsem) fn new() -> Self {
-        Self::ending(P::AtomicU64::new(0))
-    }
-
-    pub(in crate::rwsem) const fn new_const() -> Self
-    where
-        P::AtomicU64: ConstZero,
-    {
-        Self::ending(ConstZero::ZERO)
-    }
-
-    const fn ending(end: P::AtomicU64) -> Self {
-        Self {
-            end,
-            steals: Hint::new(0),
-            thread: Hint::new(0),
-            cpu: Hint::new(0),
-            in_turns: Hint::new(0),
-            awaited: Hint::new(0),
-            writer: Hint::new(0),
-        }
-    }
-
     /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not
     /// matter.
     #[inline(always)]
@@ -76,7 +56,7 @@ impl<P: Platform> Holder<P> {
     }
 
     /// The calling thread, `me`, has taken the lock.
-    pub(in crate::rwsem) fn set(&self, me: &Thread<P>) {
+    pub(crate) fn set(&self, me: &Thread<P>) {
         set(&self.thread, core::ptr::from_ref(me).addr());
     }
 
@@ -92,13 +72,13 @@ impl<P: Platform> Holder<P> {
 
     /// Whether anybody is queued, most likely.
     #[inline(always)]
-    pub(in crate::rwsem) fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed) != 0
     }
 
     /// Whether a writer waits, awake, for the readers inside to leave.
     #[inline(always)]
-    pub(in crate::rwsem) fn has_awake_writer(&self) -> bool {
+    pub(crate) fn has_awake_writer(&self) -> bool {
         self.writer.load(Ordering::Relaxed) != 0
     }
 
@@ -147,7 +127,7 @@ impl<P: Platform> Holder<P> {
 #[cfg(all(test, fairlock_loom))]
 impl<P: Platform<AtomicU64 = loom::sync::atomic::AtomicU64>> Holder<P> {
     /// Has loom check that every access so far happens before this one.
-    pub(in crate::rwsem) fn access_mut(&mut self) {
+    pub(crate) fn access_mut(&mut self) {
         self.end.with_mut(|_| ());
     }
 }

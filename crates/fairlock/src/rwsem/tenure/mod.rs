@@ -35,8 +35,7 @@
 //! |---|---|
 //! | acquisitions and releases past the queue | here |
 //! | spinning and yielding before queueing | `compete` |
-//! | the fast path of the thread that had the lock last | `again` |
-//! | queueing a thread that sleeps at a condition variable | `asleep` |
+//! | the ways in and out that thin locks have, and the queueing of a thread that sleeps at a condition variable | `thin` |
 //! | hints about the last thread that took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
@@ -47,7 +46,7 @@
 //! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
 //! in the same atomic step in which it saw the lock taken: then the release that leaves the lock free
 //! sees the flag. Or another thread set the flag for it, in one atomic step with seeing the lock taken:
-//! the thread that queued it (`asleep`), or the writer inside, when that writer took the lock as the
+//! the thread that queued it (`queue_sleeping_writer`), or the writer inside, when that writer took the lock as the
 //! waiter that was next. In this case the next thread to queue clears the flag and wakes the waiter:
 //! that thread is about to sleep, whereas the writer has work to do. A writer that downgrades also
 //! wakes the waiter for which the flag is set: readers may then overlap without a gap.
@@ -55,11 +54,7 @@
 //! Source: competitive succession is Dice's term (2017); the bound by handoff is proposal 1; a grant
 //! for a length of time is ours.
 
-#[cfg(any(feature = "std", fairlock_loom))]
-mod again;
 mod ages;
-#[cfg(any(feature = "std", fairlock_loom))]
-mod asleep;
 mod clock;
 mod compete;
 mod holder;
@@ -67,55 +62,32 @@ mod mode;
 mod state;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
+#[cfg(any(feature = "std", fairlock_loom))]
+mod thin;
 mod turn;
 mod wait;
 
 use core::sync::atomic::Ordering;
 
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use again::Again;
-#[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use compete::YIELDS;
 pub(crate) use compete::yield_to_others;
-pub(super) use holder::Holder;
-pub(super) use state::Tenure;
+use holder::Holder;
+use state::Tenure;
 pub(crate) use state::TenureLocal;
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use thin::{Again, PastQueue};
 
-use super::RwSem;
+use super::Turns;
 use super::policy::{TenurePolicy, TenureShape};
-use super::queued::{LockedQueue, wake_upgrader};
+use super::sem::{self, Rules};
 use super::word::{AtomicWord, Flags, Word};
-use crate::events::{Event, Sink};
+use crate::events::Event;
+use crate::inspect::Field;
 use crate::platform::Platform;
 use crate::wait::{
     Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, WakeList,
 };
-
-/// A lock that a thread has taken past its queue, or found without one: to be noted, or left at once if
-/// it is not the right one.
-#[must_use]
-pub(crate) struct PastQueue {
-    pub(super) kind: Kind,
-    /// The word before.
-    pub(super) before: Word,
-}
-
-#[cfg(any(feature = "std", fairlock_loom))]
-impl PastQueue {
-    /// Whether the lock was free, and nobody waited.
-    #[inline(always)]
-    pub(crate) fn found_free(&self) -> bool {
-        self.before == Word::FREE
-    }
-
-    /// Notes that the calling thread, `me`, has taken `lock`.
-    #[inline(always)]
-    pub(crate) fn note<P: Platform>(self, lock: &RwSem<P>, me: &Thread<P>) {
-        if let Some(tenure) = lock.in_tenure() {
-            tenure.note_steal(me, self);
-        }
-    }
-}
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
@@ -143,56 +115,99 @@ const LOST_NS: u64 = 4_000_000;
 /// bits of the time in which two looks differ.
 const TELLS_NS: u64 = 16_384;
 
-/// What the discipline sees of a lock.
-pub(super) struct InTenure<'a, P: Platform> {
-    word: &'a AtomicWord<P>,
-    holder: &'a Holder<P>,
-    queue: &'a LockedQueue<P>,
-    events: &'a Sink,
-    policy: TenurePolicy,
+/// What the queue lock guards.
+type Queued<P> = sem::Queued<P, Tenure<P>>;
+
+impl<P: Platform> Rules<P> for TenurePolicy {
+    type Near = ();
+    type Lines = Holder<P>;
+    type Queued = Tenure<P>;
+    const QUEUED: Tenure<P> = Tenure::new();
+    const FIELDS: &'static [Field] = &[(0, size_of::<Holder<P>>(), "holder")];
+
+    fn priorities(&self) -> bool {
+        self.priorities
+    }
+
+    #[inline]
+    fn read(lock: &Turns<P>, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if lock.keeps_count(before) || lock.compete(Access::Shared, context) {
+            return Ok(());
+        }
+        lock.wait(Access::Shared, context)
+    }
+
+    #[cold]
+    fn write(lock: &Turns<P>, _word: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        lock.take_or_wait(Access::Exclusive, context)
+    }
+
+    #[inline]
+    fn upgradable(lock: &Turns<P>, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        lock.take_or_wait(Access::Upgradable, context)
+    }
+
+    #[inline(always)]
+    fn is_awaited(lock: &Turns<P>) -> bool {
+        lock.holder().is_awaited()
+    }
+
+    /// Somebody: a waiter that asked for it, or a thread that upgrades, which `WRITER_LOCKED` tells.
+    #[inline(always)]
+    fn wakes_after(before: Word) -> bool {
+        before.has_next_to_wake() || before.is_written()
+    }
+
+    /// The waiter that is next asked to be woken then.
+    fn read_release(lock: &Turns<P>) {
+        lock.wake_next();
+    }
+
+    fn write_release(lock: &Turns<P>) {
+        if !lock.leave_again(P::thread()) {
+            lock.write_release();
+        }
+    }
+
+    fn upgradable_left(lock: &Turns<P>, before: Word) {
+        if before.has_next_to_wake() && (before.readers() == 1 || lock.next_is(Access::Upgradable))
+        {
+            lock.wake_next();
+        }
+    }
+
+    /// However long that waiter takes to come; it is woken by the release that follows.
+    fn close_for_next(lock: &Turns<P>) {
+        lock.with_queue(|q| {
+            if let Some(next) = q.own.next() {
+                next.missed.set(MOST_MISSED);
+                lock.word.flag_queue(Flags::HANDOFF.with(Flags::WAKE_NEXT));
+            }
+        });
+    }
+
+    fn let_readers_join(lock: &Turns<P>) {
+        lock.let_readers_join();
+    }
+
+    fn knows_next(q: &Queued<P>) -> bool {
+        match q.own.next() {
+            Some(next) => q.waiters.iter().any(|waiter| core::ptr::eq(waiter, next)),
+            None => q.waiters.is_empty(),
+        }
+    }
 }
 
-impl<'a, P: Platform> InTenure<'a, P> {
-    /// The lock as the discipline sees it.
+impl<P: Platform> Turns<P> {
+    /// Who took the lock past the queue last.
     #[inline(always)]
-    pub(super) fn of(lock: &'a RwSem<P>, policy: TenurePolicy) -> Self {
-        Self {
-            word: &lock.word,
-            holder: &lock.holder,
-            queue: &lock.queue,
-            events: &lock.events,
-            policy,
-        }
+    fn holder(&self) -> &Holder<P> {
+        &self.lines
     }
 
     /// Computed under the queue lock only: a steal does not pay for it.
     fn shape(&self) -> TenureShape {
         self.policy.shape()
-    }
-}
-
-impl<P: Platform> InTenure<'_, P> {
-    // ---- in ----
-
-    /// A reader, counted already, that found `before`.
-    #[inline]
-    pub(super) fn read(&self, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.keeps_count(before) || self.compete(Access::Shared, context) {
-            return Ok(());
-        }
-        self.wait(Access::Shared, context)
-    }
-
-    /// A writer that found the lock taken.
-    #[inline]
-    pub(super) fn write(&self, _word: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        self.take_or_wait(Access::Exclusive, context)
-    }
-
-    /// An upgradable reader that found the lock taken.
-    #[inline]
-    pub(super) fn upgradable(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        self.take_or_wait(Access::Upgradable, context)
     }
 
     #[inline]
@@ -214,7 +229,7 @@ impl<P: Platform> InTenure<'_, P> {
         let me = P::thread();
         let stays = self.may_stay(me, before);
         if stays {
-            self.note_steal(me, PastQueue { kind: Kind::Reader, before });
+            self.note_steal(me, Kind::Reader, before);
         } else {
             self.take_count_back();
         }
@@ -223,7 +238,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Whether the calling thread, `me`, a reader that found `before`, may stay.
     #[inline(always)]
-    pub(in crate::rwsem) fn may_stay(&self, me: &Thread<P>, before: Word) -> bool {
+    pub(crate) fn may_stay(&self, me: &Thread<P>, before: Word) -> bool {
         self.may_read(me, before)
             && !(before.has_waiters() && self.holds_off(me))
             && !self.takes_turns(me, Kind::Reader, before)
@@ -238,7 +253,7 @@ impl<P: Platform> InTenure<'_, P> {
             || word.is_open_past_queue()
                 && me.tenure.wrote(self.id())
                 && word.readers() < P::cpus()
-                && !self.holder.is_in_turns()
+                && !self.holder().is_in_turns()
     }
 
     /// Whether others wait for the lock, whose word is `word`, and it is not the turn of the calling
@@ -253,31 +268,29 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(always)]
     fn is_others_turn(&self, me: &Thread<P>, kind: Kind, word: Word) -> bool {
         !(kind == Kind::Reader && word.is_readers_turn())
-            && self.holder.is_in_turns()
-            && !self.holder.is(me)
+            && self.holder().is_in_turns()
+            && !self.holder().is(me)
     }
 
     /// Whether the lock stays free for a moment, and nobody takes it meanwhile.
     fn is_idle(&self) -> bool {
-        let steals = self.holder.steals();
-        !self.word.spin_until(IDLE_NS, |word| !word.is_free()) && self.holder.steals() == steals
+        let steals = self.holder().steals();
+        !self.word.spin_until(IDLE_NS, |word| !word.is_free()) && self.holder().steals() == steals
     }
 
     /// Takes the lock past the queue at once, if it is free and it is this thread's turn.
     #[inline]
-    pub(in crate::rwsem) fn steal_at_once(&self, access: Access) -> bool {
+    pub(crate) fn steal_at_once(&self, access: Access) -> bool {
         let me = P::thread();
-        self.steal_in_turn(me, access).map(|taken| self.note_steal(me, taken)).is_some()
+        let taken = self.steal_in_turn(me, access);
+        taken.map(|before| self.note_steal(me, access.kind(), before)).is_some()
     }
 
-    /// The calling thread, `me`, takes the lock past the queue, if it is free and it is its turn.
+    /// The calling thread, `me`, takes the lock past the queue, if it is free and it is its turn. Returns the word
+    /// before.
     #[inline(always)]
     #[must_use]
-    pub(in crate::rwsem) fn steal_in_turn(
-        &self,
-        me: &Thread<P>,
-        access: Access,
-    ) -> Option<PastQueue> {
+    fn steal_in_turn(&self, me: &Thread<P>, access: Access) -> Option<Word> {
         let word = self.word.load(Ordering::Relaxed);
         if self.takes_turns(me, access.kind(), word) {
             return None;
@@ -285,33 +298,35 @@ impl<P: Platform> InTenure<'_, P> {
         self.steal_from(me, word, access)
     }
 
+    pub(crate) fn take_write_at_once(&self) -> bool {
+        self.try_write() || self.steal_at_once(Access::Exclusive)
+    }
+
     /// Takes the lock past the queue, if nothing is in the way.
     fn steal(&self, access: Access) -> bool {
         let me = P::thread();
         let taken = self.steal_from(me, self.word.load(Ordering::Relaxed), access);
-        taken.map(|taken| self.note_steal(me, taken)).is_some()
+        taken.map(|before| self.note_steal(me, access.kind(), before)).is_some()
     }
 
     /// Takes the lock past the queue, if nothing is in the way; `word` is the last that was seen.
     #[inline(always)]
     #[must_use]
-    fn steal_from(&self, me: &Thread<P>, word: Word, access: Access) -> Option<PastQueue> {
+    fn steal_from(&self, me: &Thread<P>, word: Word, access: Access) -> Option<Word> {
         let is_stealable = |word: Word| match access {
             Access::Shared => self.may_read(me, word),
             Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
             Access::Exclusive => word.is_write_stealable(),
         };
-        let before = self.word.take_while(word, access, is_stealable)?;
-        Some(PastQueue { kind: access.kind(), before })
+        self.word.take_while(word, access, is_stealable)
     }
 
-    /// The calling thread, `me`, has taken the lock past the queue.
+    /// The calling thread, `me`, has taken the lock past the queue; the word was `before`.
     ///
     /// Rare work is a tail call that gets only the parts of the lock that it needs: so the fast path of
     /// a busy lock needs no stack frame.
     #[inline(always)]
-    pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, taken: PastQueue) {
-        let PastQueue { kind, before } = taken;
+    fn note_steal(&self, me: &Thread<P>, kind: Kind, before: Word) {
         me.tenure.ages.forget(self.id());
         if !before.has_waiters() {
             return;
@@ -330,10 +345,10 @@ impl<P: Platform> InTenure<'_, P> {
         let comes = before.is_free().then_some(own);
         let alone = self.is_ones_own(before);
         if alone {
-            self.holder.count(1);
+            self.holder().count(1);
         }
-        if me.steals.count() || alone && comes.is_some() && !self.holder.is(me) {
-            Self::look_around(self.word, self.holder, me, comes, alone);
+        if me.steals.count() || alone && comes.is_some() && !self.holder().is(me) {
+            Self::look_around(&self.word, self.holder(), me, comes, alone);
         }
     }
 
@@ -341,7 +356,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// a store for each acquisition would move a cache line from CPU to CPU.
     #[inline(always)]
     fn is_ones_own(&self, word: Word) -> bool {
-        self.holder.is_in_turns() && !word.is_readers_turn()
+        self.holder().is_in_turns() && !word.is_readers_turn()
     }
 
     /// The calling thread, `me`, which has the lock, comes to it after another thread, or should look
@@ -401,7 +416,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// late, or a writer that waits for the readers inside.
     #[inline(always)]
     fn holds_off(&self, me: &Thread<P>) -> bool {
-        self.gives_way(me) || self.holder.has_awake_writer()
+        self.gives_way(me) || self.holder().has_awake_writer()
     }
 
     /// The calling thread, `me`, a reader that has come, gives way if it has seen that the waiter that
@@ -434,54 +449,23 @@ impl<P: Platform> InTenure<'_, P> {
         if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
         } else if before.without_reader().is_drained() {
-            wake_upgrader(self.queue);
-        }
-    }
-
-    /// Nothing is to be noted: under tenure nobody asks who is inside.
-    #[inline(always)]
-    pub(super) fn note_fast_write(&self) {}
-
-    /// As [`note_fast_write`](Self::note_fast_write).
-    #[inline(always)]
-    pub(super) fn note_upgrade(&self) {}
-
-    /// As [`note_fast_write`](Self::note_fast_write).
-    #[inline(always)]
-    pub(super) fn note_readers(&self) {}
-
-    /// Whether a reader that has left as the last one, with somebody queued, has to wake somebody:
-    /// a waiter that asked for it, or a thread that upgrades, which `WRITER_LOCKED` tells.
-    #[inline(always)]
-    pub(super) fn wakes_after(&self, before: Word) -> bool {
-        before.has_next_to_wake() || before.is_written()
-    }
-
-    /// The last reader has left, and the waiter that is next asked to be woken then.
-    pub(super) fn read_release(&self) {
-        self.wake_next();
-    }
-
-    /// An upgradable reader is none any more, and somebody is queued. `before` is the word that
-    /// still counted the one that has left.
-    pub(super) fn upgradable_left(&self, before: Word) {
-        if before.has_next_to_wake() && (before.readers() == 1 || self.next_is(Access::Upgradable))
-        {
-            self.wake_next();
+            self.queue.wake_upgrader();
         }
     }
 
     /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be
     /// woken or given way to. Returns whether it did: this is how a busy lock is left nearly always.
     #[inline(always)]
-    pub(in crate::rwsem) fn write_release_at_once(&self, me: &Thread<P>) -> bool {
+    pub(crate) fn leave_again(&self, me: &Thread<P>) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         word.is_left_to_sleepers() && !self.gives_way(me) && self.let_go_from(word).is_ok()
     }
 
     /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
     /// memory: from then on only records of threads are touched.
-    pub(super) fn write_release(&self) {
+    #[cold]
+    #[inline(never)] // its frame is large
+    fn write_release(&self) {
         let me = P::thread();
         let gives_way = self.gives_way(me);
         let mut wakes = FewWakes::new();
@@ -518,7 +502,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// The last reader has left, and the waiter that is next asked to be woken then.
     #[cold]
-    pub(in crate::rwsem) fn wake_next(&self) {
+    pub(crate) fn wake_next(&self) {
         let mut wakes = FewWakes::new();
         self.list_next(&mut wakes);
         wake(&mut wakes);
@@ -534,19 +518,18 @@ impl<P: Platform> InTenure<'_, P> {
         self.with_queue(|q| {
             self.wake_appointed(q, wakes);
             // The waiter may have set no timer for it.
-            let over = q.tenure.clock.is_over(now);
+            let over = q.own.clock.is_over(now);
             let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
-            q.tenure.freed = if word.is_closed() { now } else { 0 };
+            q.own.freed = if word.is_closed() { now } else { 0 };
         });
     }
 
-    /// What is planned for a waiter with `grants_ahead` grants before its own.
-    pub(super) fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
+    pub(crate) fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
         let missed = u64::from(MOST_MISSED) * RESERVED_NS;
-        self.with_queue(|q| {
-            q.tenure.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape())
-        })
+        Some(self.with_queue(|q| {
+            q.own.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape())
+        }))
     }
 }
 

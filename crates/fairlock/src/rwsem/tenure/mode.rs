@@ -18,14 +18,14 @@ use crate::rwsem::yields::Yield;
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::rwsem) enum Mode {
+pub(crate) enum Mode {
     Shared = 0,
     InTurns = 1,
 }
 
 /// What either mode yielded lately.
 #[derive(Debug)]
-pub(in crate::rwsem) struct Modes {
+pub(crate) struct Modes {
     mode: Mode,
     /// Since when acquisitions are counted or, while nobody waits, since when nobody does. Zero if
     /// not known.
@@ -78,7 +78,7 @@ const WORTH_IN_EIGHTHS: u16 = 9;
 const EMPTY_WORTH_IN_EIGHTHS: u16 = 10;
 
 impl Modes {
-    pub(in crate::rwsem) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             mode: Mode::Shared,
             since: 0,
@@ -93,12 +93,12 @@ impl Modes {
         }
     }
 
-    pub(in crate::rwsem) fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
 
     /// The first waiter comes at `now`. So many acquisitions were counted before.
-    pub(in crate::rwsem) fn first_comes(&mut self, now: u64, count: usize) {
+    pub(crate) fn first_comes(&mut self, now: u64, count: usize) {
         if self.since != 0 {
             let empty_ns = u64::from(self.empty_ns).saturating_add(now.saturating_sub(self.since));
             self.empty_ns = empty_ns.min(LONGEST_EMPTY_NS.into()) as u32;
@@ -112,12 +112,12 @@ impl Modes {
     }
 
     /// The last waiter gives up at `now`.
-    pub(in crate::rwsem) fn last_gives_up(&mut self, now: u64, count: usize) {
+    pub(crate) fn last_gives_up(&mut self, now: u64, count: usize) {
         self.count_until(now, count);
     }
 
     /// One of the queue takes the lock at `now`: chooses the mode from here on.
-    pub(in crate::rwsem) fn next_takes(&mut self, now: u64, count: usize) {
+    pub(crate) fn next_takes(&mut self, now: u64, count: usize) {
         self.count_until(now, count);
         if self.sample.ns() < SAMPLE_NS as f32 {
             return;

@@ -9,11 +9,11 @@ use crate::system::System;
 use crate::wait::Waiter;
 
 /// What the queue lock guards for the discipline.
-pub(in crate::rwsem) struct Tenure<P: System> {
+pub(crate) struct Tenure<P: System> {
     /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
     pub(super) next: *const Waiter<P>,
     /// Whose turn it is and until when.
-    pub(in crate::rwsem) clock: TenureClock,
+    pub(crate) clock: TenureClock,
     /// How threads that are not queued share the lock.
     pub(super) modes: Modes,
     /// The CPU of the last thread that took the lock from the queue, plus one; zero if unknown.
@@ -28,7 +28,7 @@ pub(in crate::rwsem) struct Tenure<P: System> {
 unsafe impl<P: System> Send for Tenure<P> {}
 
 impl<P: System> Tenure<P> {
-    pub(in crate::rwsem) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             next: core::ptr::null(),
             clock: TenureClock::new(),
@@ -40,14 +40,14 @@ impl<P: System> Tenure<P> {
     }
 
     /// The waiter that is next.
-    pub(in crate::rwsem) fn next(&self) -> Option<&Waiter<P>> {
+    pub(crate) fn next(&self) -> Option<&Waiter<P>> {
         // SAFETY: queued (see the field), so alive: nobody leaves the queue without the
         // queue lock, which the caller has.
         unsafe { self.next.as_ref() }
     }
 
     /// Whether this waiter is next.
-    pub(in crate::rwsem) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
+    pub(crate) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
         core::ptr::eq(self.next, waiter)
     }
 }

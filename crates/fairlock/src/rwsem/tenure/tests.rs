@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::platform::{Native, System};
-use crate::rwsem::Policy;
 use crate::wait::{INVITED, WAITING, Waiter};
 
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
-fn busy() -> RwSem<Native> {
-    let lock = RwSem::new(Policy::DEFAULT);
-    lock.seem_busy();
-    lock.holder.set_end(u64::MAX);
+fn busy() -> Turns<Native> {
+    let lock = Turns::new(TenurePolicy::DEFAULT);
+    lock.word.set(Flags::WAITERS, Ordering::Relaxed);
+    lock.seem_last();
+    lock.holder().set_end(u64::MAX);
     lock
 }
 
@@ -18,17 +18,16 @@ fn busy() -> RwSem<Native> {
 #[test]
 fn a_lock_is_told_of_its_steals_once() {
     let lock = busy();
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
     for in_turns in [false, true, false] {
-        lock.holder.set_in_turns(in_turns);
-        let before = lock.holder.steals();
-        let told = || lock.holder.steals() - before;
+        lock.holder().set_in_turns(in_turns);
+        let before = lock.holder().steals();
+        let told = || lock.holder().steals() - before;
         let mut steals = 0;
         let least = if in_turns { 100_000 } else { 1_000 };
         while steals < least || told() == 0 {
-            assert!(tenure.steal_at_once(Access::Exclusive));
-            assert!(tenure.write_release_at_once(me));
+            assert!(lock.steal_at_once(Access::Exclusive));
+            assert!(lock.leave_again(me));
             steals += 1;
         }
         // Between two looks at the clock there are 32 at most.
@@ -43,20 +42,19 @@ fn a_lock_is_told_of_its_steals_once() {
 #[test]
 fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     let lock = busy();
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
     let readers = || lock.word.load(Ordering::Relaxed).readers();
     {
-        let _waits = lock.holder.writer_waits();
-        assert!(tenure.take_again(me, Access::Shared).is_none());
+        let _waits = lock.holder().writer_waits();
+        assert!(lock.take_again(me, Access::Shared).is_none());
         assert!(lock.read_past_queue(me).is_none() && readers() == 0);
-        assert!(tenure.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
+        assert!(lock.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
         // The next ones need not hold off, too, until that writer runs again and stops waiting.
-        assert!(!lock.holder.has_awake_writer());
+        assert!(!lock.holder().has_awake_writer());
     }
     // A writer that tries in vain tells nobody to hold off when it has done so.
-    assert!(!tenure.compete(Access::Exclusive, &WaitContext::FOREVER));
-    assert!(!lock.holder.has_awake_writer() && readers() == 1);
+    assert!(!lock.compete(Access::Exclusive, &WaitContext::FOREVER));
+    assert!(!lock.holder().has_awake_writer() && readers() == 1);
 }
 
 /// In a writers' tenure readers would be inside all the time if whoever comes joined them. Threads
@@ -64,22 +62,21 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
 #[test]
 fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     let lock = busy();
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
     me.tenure.writes(0);
-    let read = || lock.read_past_queue(me).map(|taken| taken.note(&lock, me)).is_some();
+    let read = || lock.read_past_queue(me).map(|taken| taken.note(me)).is_some();
     assert!(read() && !read(), "it comes in if nobody is inside");
     // SAFETY: taken above.
     unsafe { lock.unlock_read() };
-    assert!(tenure.steal_at_once(Access::Exclusive) && tenure.write_release_at_once(me));
-    lock.holder.set_in_turns(false);
+    assert!(lock.steal_at_once(Access::Exclusive) && lock.leave_again(me));
+    lock.holder().set_in_turns(false);
     assert!((0..Native::cpus()).all(|_| read()), "it writes");
     assert!(!read(), "no more than there are CPUs");
     // SAFETY: taken above.
     unsafe { lock.unlock_read() };
-    lock.holder.set_in_turns(true);
+    lock.holder().set_in_turns(true);
     assert!(!read(), "writers take turns");
-    lock.holder.set_in_turns(false);
+    lock.holder().set_in_turns(false);
     let joins = core::iter::from_fn(|| {
         // SAFETY: taken here.
         read().then(|| unsafe { lock.unlock_read() })
@@ -99,21 +96,20 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
 #[test]
 fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
     let lock = busy();
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
     let write = |way: &dyn Fn() -> bool| {
         me.tenure.writes(0);
         assert!(way());
         // SAFETY: just taken.
         unsafe { lock.unlock_write() };
-        me.tenure.wrote(tenure.id())
+        me.tenure.wrote(lock.id())
     };
-    assert!(write(&|| tenure.steal_at_once(Access::Exclusive)));
+    assert!(write(&|| lock.steal_at_once(Access::Exclusive)));
     assert!(write(&|| lock.write_again()));
     assert!(write(&|| lock.take_past_queue().is_some()));
     me.tenure.writes(0);
-    assert!(lock.upgradable_past_queue(me).map(|taken| taken.note(&lock, me)).is_some());
-    assert!(me.tenure.wrote(tenure.id()));
+    assert!(lock.upgradable_past_queue(me).map(|taken| taken.note(me)).is_some());
+    assert!(me.tenure.wrote(lock.id()));
     // SAFETY: taken above.
     unsafe { lock.unlock_upgradable() };
 }
@@ -123,8 +119,7 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
 /// (It was lost, and the lock was free for ever, with all waiters asleep.)
 #[test]
 fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
-    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let [writer, reader] =
@@ -132,20 +127,20 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
     let asks = || lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
     let asked = || lock.word.load(Ordering::Relaxed).has_next_to_wake();
     let mut wakes = FewWakes::new();
-    tenure.with_queue(|q| {
+    lock.with_queue(|q| {
         // SAFETY: both waiters leave below, in this frame.
-        unsafe { tenure.arrive(q, &writer, &mut wakes) };
+        unsafe { lock.arrive(q, &writer, &mut wakes) };
         asks();
-        tenure.ask_no_more(q, &writer);
+        lock.ask_no_more(q, &writer);
         assert!(!asked(), "it is next");
         // SAFETY: as above.
-        unsafe { tenure.arrive(q, &reader, &mut wakes) };
-        assert!(q.tenure.is_next(&reader));
+        unsafe { lock.arrive(q, &reader, &mut wakes) };
+        assert!(q.own.is_next(&reader));
         asks();
-        tenure.ask_no_more(q, &writer);
+        lock.ask_no_more(q, &writer);
         assert!(asked(), "the reader is next, and sleeps");
-        tenure.leave(q, &writer, &mut wakes);
-        tenure.leave(q, &reader, &mut wakes);
+        lock.leave(q, &writer, &mut wakes);
+        lock.leave(q, &reader, &mut wakes);
     });
     wakes.wake_all();
     // SAFETY: taken above.
@@ -157,26 +152,25 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
 /// queues would wake that one. (In simulated time 60 such writers waited for 136 ms.)
 #[test]
 fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
-    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let [first, second] = [(); 2].map(|()| Waiter::new(Access::Exclusive, me, 0, 0));
     let mut wakes = FewWakes::new();
-    tenure.with_queue(|q| {
+    lock.with_queue(|q| {
         for waiter in [&first, &second] {
             // SAFETY: both leave below, in this frame.
-            unsafe { tenure.arrive(q, waiter, &mut wakes) };
+            unsafe { lock.arrive(q, waiter, &mut wakes) };
         }
         lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
-        assert!(tenure.take(q, &first, Native::now(), &mut wakes));
-        assert!(q.tenure.is_next(&second) && q.tenure.unwoken);
+        assert!(lock.take(q, &first, Native::now(), &mut wakes));
+        assert!(q.own.is_next(&second) && q.own.unwoken);
     });
     // SAFETY: taken above.
     unsafe { lock.downgrade() };
-    tenure.with_queue(|q| {
-        assert!(q.tenure.is_next(&second) && !q.tenure.unwoken);
-        tenure.leave(q, &second, &mut wakes);
+    lock.with_queue(|q| {
+        assert!(q.own.is_next(&second) && !q.own.unwoken);
+        lock.leave(q, &second, &mut wakes);
     });
     wakes.wake_all();
     // SAFETY: a reader by now.
@@ -188,8 +182,7 @@ fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
 /// through: the thread's age was older than the wait of the one it let go first.)
 #[test]
 fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
-    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let next = Waiter::new(Access::Exclusive, me, 1_000, 0);
@@ -199,16 +192,16 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
     let mut wakes = FewWakes::new();
     let mut come = |waiter| {
         // SAFETY: all leave below, in this frame.
-        tenure.with_queue(|q| unsafe { tenure.arrive(q, waiter, &mut wakes) });
+        lock.with_queue(|q| unsafe { lock.arrive(q, waiter, &mut wakes) });
     };
     come(&next);
-    tenure.close_for_next();
+    TenurePolicy::close_for_next(&lock);
     come(&older);
     come(&reader);
-    tenure.with_queue(|q| {
-        assert!(q.tenure.is_next(&next));
+    lock.with_queue(|q| {
+        assert!(q.own.is_next(&next));
         for waiter in [&next, &older, &reader] {
-            tenure.leave(q, waiter, &mut wakes);
+            lock.leave(q, waiter, &mut wakes);
         }
     });
     wakes.wake_all();
@@ -220,23 +213,22 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
 /// wait for them.
 #[test]
 fn a_closed_lock_is_not_kept_for_one_that_waits_for_an_upgradable_reader() {
-    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let next = Waiter::new(Access::Upgradable, me, 0, 0);
     let reader = Waiter::new(Access::Shared, me, 0, 0);
     let mut wakes = FewWakes::new();
     // SAFETY: it leaves below, in this frame.
-    tenure.with_queue(|q| unsafe { tenure.arrive(q, &next, &mut wakes) });
-    tenure.close();
+    lock.with_queue(|q| unsafe { lock.arrive(q, &next, &mut wakes) });
+    lock.close();
     // SAFETY: taken above.
     unsafe { lock.downgrade_to_upgradable() };
-    tenure.with_queue(|q| {
+    lock.with_queue(|q| {
         // SAFETY: as above.
-        unsafe { tenure.arrive(q, &reader, &mut wakes) };
-        assert!(tenure.take(q, &reader, Native::now(), &mut wakes));
-        tenure.leave(q, &next, &mut wakes);
+        unsafe { lock.arrive(q, &reader, &mut wakes) };
+        assert!(lock.take(q, &reader, Native::now(), &mut wakes));
+        lock.leave(q, &next, &mut wakes);
     });
     wakes.wake_all();
     // SAFETY: the reader is inside, and an upgradable one.
@@ -250,27 +242,26 @@ fn a_closed_lock_is_not_kept_for_one_that_waits_for_an_upgradable_reader() {
 /// inside, and nobody else would tell them.
 #[test]
 fn an_invited_reader_that_gives_up_has_others_invited() {
-    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
-    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let waiter = |access| Waiter::new(access, me, 0, 0);
     let (writer, readers) = (waiter(Access::Exclusive), [(); 3].map(|()| waiter(Access::Shared)));
     let mut wakes = FewWakes::new();
-    tenure.with_queue(|q| {
+    lock.with_queue(|q| {
         for waiter in readers.iter().chain([&writer]) {
             // SAFETY: all leave below, in this frame.
-            unsafe { tenure.arrive(q, waiter, &mut wakes) };
+            unsafe { lock.arrive(q, waiter, &mut wakes) };
         }
         lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
         let [first, second, third] = &readers;
-        assert!(tenure.take(q, first, Native::now(), &mut wakes), "it is next");
+        assert!(lock.take(q, first, Native::now(), &mut wakes), "it is next");
         second.set_state(INVITED);
         third.set_state(WAITING);
-        tenure.leave(q, second, &mut wakes);
+        lock.leave(q, second, &mut wakes);
         assert_eq!(third.state(), INVITED);
-        tenure.leave(q, third, &mut wakes);
-        tenure.leave(q, &writer, &mut wakes);
+        lock.leave(q, third, &mut wakes);
+        lock.leave(q, &writer, &mut wakes);
     });
     wakes.wake_all();
     // SAFETY: the first reader is inside.

@@ -8,11 +8,11 @@ use core::sync::atomic::Ordering;
 
 use super::clock::Waiting;
 use super::mode::Mode;
-use super::{FewWakes, InTenure, MOST_MISSED};
+use super::{FewWakes, MOST_MISSED, Queued};
 use crate::events::Event;
 use crate::platform::Platform;
-use crate::rwsem::priority::passes_writers;
-use crate::rwsem::queued::Queued;
+use crate::rwsem::Turns;
+use crate::rwsem::sem::passes_writers;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
 
@@ -28,15 +28,15 @@ pub(super) enum Arrival {
     Queued,
 }
 
-impl<P: Platform> InTenure<'_, P> {
+impl<P: Platform> Turns<P> {
     /// Runs `f` on the queue, under the queue lock.
     pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
         let (result, watched) = self.queue.with(|q| {
             let result = f(q);
-            self.holder.set_end(q.tenure.clock.end());
-            self.holder.set_awaited(!q.waiters.is_empty());
+            self.holder().set_end(q.own.clock.end());
+            self.holder().set_awaited(!q.waiters.is_empty());
             let checked = cfg!(any(debug_assertions, fairlock_loom));
-            (result, !checked || q.waiters.is_empty() || q.tenure.next().is_some())
+            (result, !checked || q.waiters.is_empty() || q.own.next().is_some())
         });
         // After the queue lock is released: others would wait for it for ever.
         assert!(watched, "somebody waits and nobody is next");
@@ -44,19 +44,8 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// From here on only the queue gets in, if anybody is queued; returns the word after it.
-    pub(in crate::rwsem) fn close(&self) -> Word {
+    pub(crate) fn close(&self) -> Word {
         self.word.flag_queue(Flags::HANDOFF)
-    }
-
-    /// Closes the lock for the waiter that is next, however long that takes to come, and has it
-    /// woken by the release that follows.
-    pub(in crate::rwsem) fn close_for_next(&self) {
-        self.with_queue(|q| {
-            if let Some(next) = q.tenure.next() {
-                next.missed.set(MOST_MISSED);
-                self.word.flag_queue(Flags::HANDOFF.with(Flags::WAKE_NEXT));
-            }
-        });
     }
 
     /// The closed lock has been free for too long: the waiter that it is kept for does not run.
@@ -67,12 +56,12 @@ impl<P: Platform> InTenure<'_, P> {
             if !self.word.load(Ordering::Relaxed).is_reserved() {
                 return true;
             }
-            let Some(next) = q.tenure.next() else { return true };
+            let Some(next) = q.own.next() else { return true };
             if next.missed.get() >= MOST_MISSED || q.waiters.urgent().is_some() {
                 return false;
             }
             next.missed.set(next.missed.get() + 1);
-            q.tenure.clock.goes_on(P::now());
+            q.own.clock.goes_on(P::now());
             self.word.clear(Flags::HANDOFF, Ordering::Relaxed); // rule 4
             true
         })
@@ -94,9 +83,9 @@ impl<P: Platform> InTenure<'_, P> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.queue_up(q, waiter, wakes) };
-        if core::mem::take(&mut q.tenure.unwoken) {
+        if core::mem::take(&mut q.own.unwoken) {
             self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
-            if !q.tenure.is_next(waiter) {
+            if !q.own.is_next(waiter) {
                 self.wake_appointed(q, wakes);
             }
         }
@@ -119,7 +108,7 @@ impl<P: Platform> InTenure<'_, P> {
         if first {
             // From here on threads that steal compare the time with the tenure's end: not with the end
             // that an earlier queue left here.
-            self.holder.set_end(u64::MAX);
+            self.holder().set_end(u64::MAX);
             // Releases after this step see the flag. An earlier release is seen by the waiter, which is
             // next, when it looks at the lock (rule 7).
             let word = self.word.set(Flags::WAITERS, Ordering::Relaxed);
@@ -130,10 +119,10 @@ impl<P: Platform> InTenure<'_, P> {
                 Kind::Reader
             };
             let now = P::now();
-            q.tenure.clock.first_comes(now, inside, waiting(&q.waiters), self.shape());
-            q.tenure.modes.first_comes(now, self.holder.steals());
+            q.own.clock.first_comes(now, inside, waiting(&q.waiters), self.shape());
+            q.own.modes.first_comes(now, self.holder().steals());
         } else {
-            q.tenure.clock.another_comes(waiting(&q.waiters), self.shape());
+            q.own.clock.another_comes(waiting(&q.waiters), self.shape());
         }
         self.recheck(q, Some(waiter), wakes);
     }
@@ -155,7 +144,7 @@ impl<P: Platform> InTenure<'_, P> {
         now: u64,
         wakes: &mut FewWakes<P>,
     ) -> bool {
-        let is_next = q.tenure.is_next(waiter);
+        let is_next = q.own.is_next(waiter);
         let last = q.waiters.len() == 1;
         // Closed without a gap: else threads of a lower priority would get in before `recheck`.
         let stays_closed = q.waiters.is_urgent_beside(waiter);
@@ -194,11 +183,11 @@ impl<P: Platform> InTenure<'_, P> {
             Kind::Writer => Event::WriteLock,
         });
         if is_next {
-            q.tenure.next = core::ptr::null();
+            q.own.next = core::ptr::null();
             self.begin_turn(q, waiter, word, now, wakes);
         } else {
-            q.tenure.clock.reader_joins(now);
-            if !q.tenure.clock.is_over(now) && word.readers() < P::cpus() {
+            q.own.clock.reader_joins(now);
+            if !q.own.clock.is_over(now) && word.readers() < P::cpus() {
                 self.invite_readers(q, INVITES, wakes);
             }
         }
@@ -215,21 +204,21 @@ impl<P: Platform> InTenure<'_, P> {
         wakes: &mut FewWakes<P>,
     ) {
         if before.is_closed() {
-            let freed = core::mem::take(&mut q.tenure.freed);
-            q.tenure.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
+            let freed = core::mem::take(&mut q.own.freed);
+            q.own.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
             self.events.count(match waiter.kind {
                 Kind::Reader => Event::ReadHandoff,
                 Kind::Writer => Event::WriteHandoff,
             });
         }
-        q.tenure.clock.note_leaving(P::thread().tenure.wake_cost.get());
-        self.holder.count(1);
-        self.holder.note_cpu();
-        self.holder.set(P::thread());
-        q.tenure.modes.next_takes(now, self.holder.steals());
-        self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
-        q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
-        q.tenure.holder_cpu = this_cpu::<P>() as u32;
+        q.own.clock.note_leaving(P::thread().tenure.wake_cost.get());
+        self.holder().count(1);
+        self.holder().note_cpu();
+        self.holder().set(P::thread());
+        q.own.modes.next_takes(now, self.holder().steals());
+        self.holder().set_in_turns(q.own.modes.mode() == Mode::InTurns);
+        q.own.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
+        q.own.holder_cpu = this_cpu::<P>() as u32;
         if q.waiters.is_empty() {
             return;
         }
@@ -239,20 +228,20 @@ impl<P: Platform> InTenure<'_, P> {
             // section, and the previous holder is likely to queue in a moment.
             if self.appoint(q, None) {
                 self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
-                q.tenure.unwoken = true;
+                q.own.unwoken = true;
             }
             return;
         }
         // This comes first: waking a crowd takes longer than a short tenure.
         self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
-            q.waiters.prefer_elsewhere(Kind::Reader, q.tenure.holder_cpu as usize);
+            q.waiters.prefer_elsewhere(Kind::Reader, q.own.holder_cpu as usize);
             self.invite_readers(q, INVITES, wakes);
         }
     }
 
     /// A writer has become a reader: readers that wait may join it, although it is not their turn.
-    pub(in crate::rwsem) fn let_readers_join(&self) {
+    pub(crate) fn let_readers_join(&self) {
         let mut wakes = WakeList::<P>::new(); // a crowd
         self.with_queue(|q| {
             let word = self.word.load(Ordering::Relaxed);
@@ -261,7 +250,7 @@ impl<P: Platform> InTenure<'_, P> {
                 // Readers may come and go without a gap, and then no release would wake it.
                 self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
                 self.wake_appointed(q, &mut wakes);
-            } else if q.tenure.next().is_some_and(may_take) {
+            } else if q.own.next().is_some_and(may_take) {
                 self.wake_appointed(q, &mut wakes);
             }
             self.invite_readers(q, P::cpus(), &mut wakes);
@@ -270,20 +259,20 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether the waiter that is next wants the lock in this way.
-    pub(in crate::rwsem) fn next_is(&self, access: Access) -> bool {
-        self.with_queue(|q| q.tenure.next().is_some_and(|next| next.access == access))
+    pub(crate) fn next_is(&self, access: Access) -> bool {
+        self.with_queue(|q| q.own.next().is_some_and(|next| next.access == access))
     }
 
     /// Gives up: out of the queue, without the lock.
     pub(super) fn leave(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
         q.waiters.remove(waiter);
-        if q.tenure.is_next(waiter) {
-            q.tenure.next = core::ptr::null();
+        if q.own.is_next(waiter) {
+            q.own.next = core::ptr::null();
         }
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
-            q.tenure.clock.last_gives_up(waiter.arrived);
-            q.tenure.modes.last_gives_up(P::now(), self.holder.steals());
+            q.own.clock.last_gives_up(waiter.arrived);
+            q.own.modes.last_gives_up(P::now(), self.holder().steals());
         } else {
             self.recheck(q, None, wakes); // rules 8 and 14
             if waiter.state() == INVITED && self.word.load(Ordering::Relaxed).may_join() {
@@ -295,7 +284,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// The waiter that asked to be woken when the lock is left free is awake, and asks no more;
     /// unless another is next by now, which may have asked as well (the flag is the same).
     pub(super) fn ask_no_more(&self, q: &Queued<P>, waiter: &Waiter<P>) {
-        if q.tenure.is_next(waiter) {
+        if q.own.is_next(waiter) {
             self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
         }
     }
@@ -325,7 +314,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// An invited reader came too late: it waits again.
     pub(super) fn decline(&self, q: &Queued<P>, waiter: &Waiter<P>) {
-        waiter.set_state(if q.tenure.is_next(waiter) { NEXT } else { WAITING });
+        waiter.set_state(if q.own.is_next(waiter) { NEXT } else { WAITING });
     }
 
     /// The queue or the word changed: the waiter that is next is told that it is, and woken to look
@@ -352,23 +341,23 @@ impl<P: Platform> InTenure<'_, P> {
         // only for an upgradable reader, which may wait for the readers that this would keep out.
         let word = self.word.load(Ordering::Relaxed);
         let is_kept = |next: &Waiter<P>| next.access != Access::Upgradable || !word.is_upgradable();
-        if !urgent && word.is_closed() && q.tenure.next().is_some_and(is_kept) {
+        if !urgent && word.is_closed() && q.own.next().is_some_and(is_kept) {
             return false;
         }
-        if q.tenure.next().is_none() {
+        if q.own.next().is_none() {
             // On the holder's CPU a waiter would not run before the holder sleeps.
-            q.waiters.prefer_elsewhere(kind, q.tenure.holder_cpu as usize);
+            q.waiters.prefer_elsewhere(kind, q.own.holder_cpu as usize);
         }
         let Some(next) = q.waiters.first(kind) else { return false };
         let next = core::ptr::from_ref(next);
-        if q.tenure.is_next(next) {
+        if q.own.is_next(next) {
             return false;
         }
-        if let Some(dismissed) = q.tenure.next() {
+        if let Some(dismissed) = q.own.next() {
             dismissed.set_state(WAITING);
         }
-        q.tenure.next = next;
-        let Some(next) = q.tenure.next() else { return false };
+        q.own.next = next;
+        let Some(next) = q.own.next() else { return false };
         next.set_state(NEXT);
         // The `caller` sets its own timer, and asks to be woken if it has to.
         !caller.is_some_and(|caller| core::ptr::eq(caller, next))
@@ -380,8 +369,8 @@ impl<P: Platform> InTenure<'_, P> {
         q: &mut Queued<P>,
         wakes: &mut WakeList<P, MOST>,
     ) {
-        q.tenure.unwoken = false;
-        if let Some(next) = q.tenure.next() {
+        q.own.unwoken = false;
+        if let Some(next) = q.own.next() {
             wakes.push(next.thread);
             self.events.count(Event::wake(next.kind));
         }
@@ -394,7 +383,7 @@ fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
     if let Some(urgent) = q.waiters.urgent() {
         return Some(urgent.kind);
     }
-    let current = q.tenure.clock.side();
+    let current = q.own.clock.side();
     [current.other(), current].into_iter().find(|&kind| q.waiters.first(kind).is_some())
 }
 

@@ -3,11 +3,11 @@
 use core::sync::atomic::Ordering;
 
 use super::turn::Arrival;
-use super::{FewWakes, IDLE_NS, InTenure};
+use super::{FewWakes, IDLE_NS};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
-use crate::rwsem::WATCH_NS;
 use crate::rwsem::word::{Flags, Word};
+use crate::rwsem::{Turns, WATCH_NS};
 use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WAKE_NS, WaitContext, WaitError, Waiter};
 
 /// The longest pause between two looks at the lock while watching it. In ns; compared with twice
@@ -39,17 +39,17 @@ enum Waited {
     Not(WaitOutcome),
 }
 
-impl<P: Platform> InTenure<'_, P> {
+impl<P: Platform> Turns<P> {
     /// Queues the calling thread, which then waits until it has taken the lock.
     #[inline(never)] // its frame is large, and stealing must not pay for it
-    pub(in crate::rwsem) fn wait(
+    pub(crate) fn wait(
         &self,
         access: Access,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
         me.parker.forget_notification();
-        let priority = if self.policy.priorities { P::priority() } else { 0 };
+        let priority = self.priority();
         let now = P::now();
         // An attempt whose deadline has passed does not queue.
         if let Some(error) = context.expired(|| now) {
@@ -144,7 +144,7 @@ impl<P: Platform> InTenure<'_, P> {
         let word = if over && !is_for_readers { self.close() } else { word };
         let may_take = word.may_take_next(waiter.access);
         // Where threads take turns, the thread whose turn it is may take the free lock again at once.
-        let is_left = || !word.is_free() || !self.holder.is_in_turns() || self.is_idle();
+        let is_left = || !word.is_free() || !self.holder().is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
             if self.take_as_next(waiter) {
                 return Waited::Taken;
@@ -158,14 +158,14 @@ impl<P: Platform> InTenure<'_, P> {
         {
             return Waited::Taken;
         }
-        watch.see(self.holder.steals(), over, now);
+        watch.see(self.holder().steals(), over, now);
         let left = watch.end.saturating_sub(now);
         let awake_until = match watch.alive {
             Some(alive) if over || left <= watch.near_ns => alive + AWAKE_NS,
             _ => watch.until,
         };
         // A real-time thread would keep a holder that was on its CPU from running.
-        let keeps_off = waiter.priority > 0 && self.holder.was_here();
+        let keeps_off = waiter.priority > 0 && self.holder().was_here();
         if now < awake_until && !keeps_off {
             let bound_ns = awake_until - now;
             if over {
@@ -184,14 +184,14 @@ impl<P: Platform> InTenure<'_, P> {
     fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
         waiter.access == Access::Exclusive
             && word.readers() > 0
-            && !self.holder.is_in_turns()
-            && !self.holder.was_here()
+            && !self.holder().is_in_turns()
+            && !self.holder().was_here()
     }
 
     /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
     /// if nobody was faster.
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
-        let _holding_off = self.holder.writer_waits();
+        let _holding_off = self.holder().writer_waits();
         let done = |word: Word| word.may_take_next(waiter.access);
         self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
     }
@@ -209,11 +209,11 @@ impl<P: Platform> InTenure<'_, P> {
         let mut wakes = FewWakes::new();
         self.with_queue(|q| {
             if let Some(late) = watch.late.take() {
-                q.tenure.clock.note_lateness(late);
+                q.own.clock.note_lateness(late);
             }
-            watch.end = q.tenure.clock.end();
-            watch.lateness = q.tenure.clock.lateness();
-            watch.near_ns = match q.tenure.clock.side() {
+            watch.end = q.own.clock.end();
+            watch.lateness = q.own.clock.lateness();
+            watch.near_ns = match q.own.clock.side() {
                 Kind::Reader => CALL_AHEAD_NS,
                 Kind::Writer => (2 * watch.lateness).max(SPIN_THROUGH_NS),
             };
@@ -225,7 +225,7 @@ impl<P: Platform> InTenure<'_, P> {
         });
         wakes.wake_all();
         watch.begin(P::now());
-        watch.steals = self.holder.steals();
+        watch.steals = self.holder().steals();
     }
 
     /// Sleeps until the lock is left free, or it is time to look again.

@@ -17,8 +17,9 @@ use std::thread;
 
 use fairlock_testing::{end, join, rounds, scope, until};
 
+use super::sem::Rules;
 use super::word::{Flags, Word};
-use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
+use super::{Either, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy, either};
 use crate::platform::{Native, System};
 use crate::wait::{CancelToken, Kind, Wait, WaitError};
 
@@ -63,7 +64,7 @@ fn for_each_policy(test: impl Fn(&Lock)) {
 }
 
 pub(super) fn waiters(lock: &Lock) -> usize {
-    lock.queue.with(|q| q.waiters.len())
+    lock.with_waiters(|waiters| waiters.len())
 }
 
 pub(super) fn word(lock: &Lock) -> Word {

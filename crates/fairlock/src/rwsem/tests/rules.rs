@@ -7,7 +7,7 @@ use std::sync::Barrier;
 
 use super::*;
 use crate::rwsem::word::READERS_LIMIT;
-use crate::wait::{Access, WaitContext};
+use crate::wait::Access;
 
 /// Readers granted together are all counted: those that leave at once do not
 /// let the queued writer in beside the others.
@@ -165,13 +165,13 @@ fn rule_07_arriving_waiter_looks_for_itself() {
     for_each_policy(|lock| {
         scope(|s| {
             join(s.spawn(|| {
-                assert_eq!(lock.write_slow(Word::WRITTEN, &WaitContext::FOREVER), Ok(()));
+                either!(&*lock.0, own => own.write_slow_forever(Word::WRITTEN));
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
                 lock.read();
                 // As the fast path does.
                 lock.word.enter(Access::Shared, Ordering::SeqCst);
-                assert_eq!(lock.read_slow(Word::WRITTEN, &WaitContext::FOREVER), Ok(()));
+                either!(&*lock.0, own => own.read_slow_forever(Word::WRITTEN));
                 assert_eq!(word(lock).readers(), 2);
                 // SAFETY: taken twice.
                 unsafe { (0..2).for_each(|_| lock.unlock_read()) };
@@ -192,7 +192,9 @@ fn rule_08_cancelled_reader_at_the_head_wakes_the_next() {
 fn rule_09_nobody_spins_for_an_unknown_owner() {
     for_each_policy(|lock| {
         lock.write();
-        lock.owner.forget();
+        if let Either::Kernel(_, lock) = &*lock.0 {
+            PublishedPolicy::note_adopted_writer(lock);
+        }
         scope(|s| {
             let others =
                 [Kind::Reader, Kind::Writer].map(|kind| s.spawn(move || visit(lock, kind)));

@@ -59,7 +59,7 @@ fn reader_is_served_among_writers_that_downgrade() {
                 visit(lock, Kind::Reader);
                 served.store(true, Ordering::Relaxed);
             });
-            let is_queued = || lock.queue.with(|q| q.waiters.first(Kind::Reader).is_some());
+            let is_queued = || lock.with_waiters(|waiters| waiters.first(Kind::Reader).is_some());
             until(|| is_queued() || served.load(Ordering::Relaxed));
             let before = writes.load(Ordering::Relaxed);
             until(|| {
@@ -117,7 +117,8 @@ fn tenure_of_any_length_is_a_tenure() {
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
-            let over = lock.queue.with(|q| q.tenure.clock.is_over(Native::now()));
+            let queue = &lock.turns().unwrap().queue;
+            let over = queue.with(|q| q.own.clock.is_over(Native::now()));
             assert!(!over, "{after:?}: the tenure is over as it begins");
             // SAFETY: taken above.
             unsafe { lock.unlock_read_fair() };

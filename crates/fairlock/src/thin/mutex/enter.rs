@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
-use crate::rwsem::RwSem;
+use crate::rwsem::Turns;
 use crate::thin::marks;
 use crate::thin::slot::Slot;
 use crate::wait::{Access, LOOK_NS, LOOKS, Meeting, WaitContext, WaitError};
@@ -43,7 +43,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             return self.leave_other(place);
         }
         slot.note(false);
-        again.note(&slot.full.lock, me);
+        again.note(me);
         !slot.full.follows.get() || self.follow_for_ever(slot)
     }
 
@@ -112,7 +112,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// free, and nobody waited.
     fn take_awake(
         &self,
-        full: &RwSem<P>,
+        full: &Turns<P>,
         meeting: &mut Meeting,
         until: &WaitContext<'_, P>,
     ) -> Option<bool> {

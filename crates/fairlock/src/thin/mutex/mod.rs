@@ -35,7 +35,7 @@ pub use seat::Seat;
 use super::pool::FullMutex;
 use super::slot::Slot;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::rwsem::{Policy, RwSem};
+use crate::rwsem::{TenurePolicy, Turns};
 use crate::ticket::Solo;
 use crate::wait::{Wait, WaitError};
 
@@ -134,7 +134,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Whether somebody holds the lock.
     pub fn is_locked(&self) -> bool {
-        self.solo.is_held() || self.look(RwSem::is_locked)
+        self.solo.is_held() || self.look(|lock| lock.is_locked())
     }
 
     /// Whether somebody waits for the lock.
@@ -149,7 +149,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         loop {
             let place = self.place();
             let planned = match place {
-                0 => RwSem::<P>::new(Policy::DEFAULT).planned_wait_ns(waiters_ahead),
+                0 => Turns::<P>::new(TenurePolicy::DEFAULT).planned_wait_ns(waiters_ahead),
                 _ => self.slot(place).full.lock.planned_wait_ns(waiters_ahead),
             };
             if self.place() == place {
@@ -165,7 +165,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     }
 
     /// What `full` finds in the full lock; false if there is none.
-    fn look(&self, full: impl Fn(&RwSem<P>) -> bool) -> bool {
+    fn look(&self, full: impl Fn(&Turns<P>) -> bool) -> bool {
         loop {
             let place = self.place();
             if place == 0 {

@@ -54,15 +54,15 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         me: &Thread<P>,
         slot: &'static Slot<P, RwSem<P>>,
         access: Access,
-        again: Again,
+        again: Again<'static, P>,
     ) -> bool {
         if !self.is_verified(inflated(slot.name)) {
             return Self::leave_other(slot, access);
         }
         slot.note(false);
         match access {
-            Access::Write => again.note_write(&slot.full, me),
-            _ => again.note(&slot.full, me),
+            Access::Write => again.note_write(me),
+            _ => again.note(me),
         }
         true
     }

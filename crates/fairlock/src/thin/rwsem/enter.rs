@@ -6,7 +6,7 @@ use super::{
     ELSEWHERE, FULL, INFLATED, NASCENT, READER, STICKY, ThinRwSem, UPGRADABLE, WRITER, name,
 };
 use crate::platform::{Platform, PooledPlatform};
-use crate::rwsem::{Policy, RwSem, YIELDS, yield_to_others};
+use crate::rwsem::{RwSem, YIELDS, yield_to_others};
 use crate::thin::marks;
 use crate::thin::slot::Holder;
 use crate::wait::{self, LOOK_NS, LOOKS, WaitContext, WaitError};
@@ -192,17 +192,7 @@ impl Access {
     /// Takes the full lock if that needs no waiting; leaves no trace in it otherwise. Where it fails:
     /// whether a seal was in the way.
     fn at_once<P: Platform>(self, sem: &RwSem<P>) -> Result<(), bool> {
-        // Only locks of the default policy are sealed.
-        if *sem.policy() == Policy::DEFAULT {
-            return sem.try_take(self.full(), self == Self::ReadRecursive);
-        }
-        let taken = match self {
-            Self::Read => sem.try_read(),
-            Self::ReadRecursive => sem.try_read_recursive(),
-            Self::Upgradable => sem.try_upgradable_read(),
-            Self::Write => sem.try_write(),
-        };
-        taken.then_some(()).ok_or(false)
+        sem.try_take(self.full(), self == Self::ReadRecursive)
     }
 
     /// Takes the full lock without going to sleep for it.

@@ -247,7 +247,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn full_at_once(
         &self,
         access: Access,
-        take: impl Fn(&RwSem<P>, &Thread<P>) -> Option<PastQueue>,
+        take: impl for<'a> Fn(&'a RwSem<P>, &Thread<P>) -> Option<PastQueue<'a, P>>,
     ) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
         let word = self.load();
@@ -261,7 +261,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         slot.note(taken.found_free());
         marks::mark(me, self, slot, slot.seems_calm(name(word)));
-        taken.note(&slot.full, me);
+        taken.note(me);
         true
     }
 

@@ -2,12 +2,13 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, Platform};
+use crate::system::all_zero;
 use crate::wait::Kind;
 
 /// Hints that are read without the queue lock: Relaxed throughout.
 #[repr(C, align(64))] // its own cache line: read by all, while `word` changes hands
-pub(in crate::rwsem) struct Favour<P: Platform> {
+pub(crate) struct Favour<P: Platform> {
     /// The side whose turns yield more, as a number.
     side: P::AtomicUsize,
     /// The current turn, while somebody is queued.
@@ -24,116 +25,91 @@ pub(in crate::rwsem) struct Favour<P: Platform> {
 
 /// The side whose turn it is, and when that ends, in one word.
 #[derive(Clone, Copy)]
-pub(in crate::rwsem::published) struct TurnEnd(u64);
+pub(crate) struct TurnEnd(u64);
 
 impl TurnEnd {
     const SIDE: u64 = 1;
 
     /// A turn whose end nobody waits for.
-    pub(in crate::rwsem::published) const fn open(side: Kind) -> Self {
+    pub(crate) const fn open(side: Kind) -> Self {
         Self(side as u64)
     }
 
-    pub(in crate::rwsem::published) fn at(side: Kind, end: u64) -> Self {
+    pub(crate) fn at(side: Kind, end: u64) -> Self {
         Self((end & !Self::SIDE).max(Self::SIDE + 1) | side as u64)
     }
 
-    pub(in crate::rwsem::published) fn is_open(self) -> bool {
+    pub(crate) fn is_open(self) -> bool {
         self.0 & !Self::SIDE == 0
     }
 
-    pub(in crate::rwsem::published) fn side(self) -> Kind {
+    pub(crate) fn side(self) -> Kind {
         side_of((self.0 & Self::SIDE) as usize)
     }
 
-    pub(in crate::rwsem::published) fn is_over(self, now: u64) -> bool {
+    pub(crate) fn is_over(self, now: u64) -> bool {
         !self.is_open() && !is_ahead(self.0, now)
     }
 }
 
+all_zero!(Favour of [AtomicUsize, AtomicU64]: [side, turn, least, quiet, written, past_queue], []);
+
 impl<P: Platform> Favour<P> {
-    pub(in crate::rwsem) fn new() -> Self {
-        let never = || P::AtomicU64::new(0);
-        Self {
-            side: P::AtomicUsize::new(0),
-            turn: never(),
-            least: never(),
-            quiet: never(),
-            written: never(),
-            past_queue: P::AtomicUsize::new(0),
-        }
-    }
-
-    pub(in crate::rwsem) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-        P::AtomicU64: ConstZero,
-    {
-        Self {
-            side: ConstZero::ZERO,
-            turn: ConstZero::ZERO,
-            least: ConstZero::ZERO,
-            quiet: ConstZero::ZERO,
-            written: ConstZero::ZERO,
-            past_queue: ConstZero::ZERO,
-        }
-    }
-
-    pub(in crate::rwsem::published) fn side(&self) -> Kind {
+    pub(crate) fn side(&self) -> Kind {
         side_of(self.side.load(Ordering::Relaxed))
     }
 
-    pub(in crate::rwsem::published) fn set_side(&self, side: Kind) {
+    pub(crate) fn set_side(&self, side: Kind) {
         set(&self.side, side as usize);
     }
 
-    pub(in crate::rwsem::published) fn turn(&self) -> TurnEnd {
+    pub(crate) fn turn(&self) -> TurnEnd {
         TurnEnd(self.turn.load(Ordering::Relaxed))
     }
 
-    pub(in crate::rwsem::published) fn set_turn(&self, turn: TurnEnd) {
+    pub(crate) fn set_turn(&self, turn: TurnEnd) {
         set(&self.turn, turn.0);
     }
 
-    pub(in crate::rwsem::published) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    pub(in crate::rwsem::published) fn note_written(&self, now: u64) {
+    pub(crate) fn note_written(&self, now: u64) {
         self.written.store(now, Ordering::Relaxed);
     }
 
-    pub(in crate::rwsem::published) fn set_least(&self, until: u64) {
+    pub(crate) fn set_least(&self, until: u64) {
         set(&self.least, until);
     }
 
     /// Until when the readers' turn lasts at least, if that time is still to come.
-    pub(in crate::rwsem::published) fn least(&self, now: u64) -> Option<u64> {
+    pub(crate) fn least(&self, now: u64) -> Option<u64> {
         let least = self.least.load(Ordering::Relaxed);
         (least != 0 && is_ahead(least, now)).then_some(least)
     }
 
     /// Whether releases leave the head of the queue asleep at this time.
-    pub(in crate::rwsem::published) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let quiet = self.quiet.load(Ordering::Relaxed);
         quiet != 0 && is_ahead(quiet, P::now())
     }
 
     /// The head of the queue wakes itself at `until`; releases leave it asleep before that.
-    pub(in crate::rwsem::published) fn keep_quiet(&self, until: u64) {
+    pub(crate) fn keep_quiet(&self, until: u64) {
         self.quiet.store(until, Ordering::Relaxed);
     }
 
     /// The queue has another head, which did not ask to be left asleep.
-    pub(in crate::rwsem::published) fn end_quiet(&self) {
+    pub(crate) fn end_quiet(&self) {
         set(&self.quiet, 0);
     }
 
-    pub(in crate::rwsem::published) fn count_past_queue(&self, reads: usize) {
+    pub(crate) fn count_past_queue(&self, reads: usize) {
         self.past_queue.fetch_add(reads, Ordering::Relaxed);
     }
 
-    pub(in crate::rwsem::published) fn take_past_queue(&self) -> u64 {
+    pub(crate) fn take_past_queue(&self) -> u64 {
         // Mostly there are none, and then a plain load does.
         match self.past_queue.load(Ordering::Relaxed) {
             0 => 0,

@@ -24,14 +24,14 @@ mod turns;
 
 use core::sync::atomic::Ordering;
 
-pub(in crate::rwsem) use favour::Favour;
+pub(super) use favour::Favour;
 use favour::TurnEnd;
-pub(in crate::rwsem) use turns::Turns;
+pub(super) use turns::Turns;
 
 use crate::platform::Platform;
+use crate::rwsem::Kernel;
 use crate::rwsem::policy::{CENTURIES, ReaderSpin, at_most};
-use crate::rwsem::published::Published;
-use crate::rwsem::queued::Queued;
+use crate::rwsem::published::Queued;
 use crate::rwsem::word::Word;
 use crate::wait::{Kind, Waiter};
 
@@ -44,16 +44,16 @@ const SHARE: u64 = 32;
 /// compared, as a time, with how long that of the readers has lasted.
 const LEAST: u64 = 4;
 
-impl<P: Platform> Published<'_, P> {
+impl<P: Platform> Kernel<P> {
     /// Not without handoffs: the side that holds back would starve. Then all may spin.
-    pub(in crate::rwsem::published) fn adapts(&self) -> bool {
-        self.rules.reader_spin == ReaderSpin::Adaptive && self.rules.handoff_after.is_some()
+    pub(crate) fn adapts(&self) -> bool {
+        self.policy.reader_spin == ReaderSpin::Adaptive && self.policy.handoff_after.is_some()
     }
 
     /// Which readers spin at this time.
-    pub(in crate::rwsem::published) fn reader_spin(&self) -> ReaderSpin {
+    pub(crate) fn reader_spin(&self) -> ReaderSpin {
         if !self.adapts() {
-            return self.rules.reader_spin;
+            return self.policy.reader_spin;
         }
         let word = self.word.load(Ordering::Relaxed);
         if !word.has_waiters() {
@@ -66,37 +66,32 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// Whether a thread of this side that found `word` leaves the lock to others.
-    pub(in crate::rwsem::published) fn holds_back(&self, side: Kind, word: Word) -> bool {
-        if !self.adapts() || !word.has_waiters() || self.favour.side() == side {
+    pub(crate) fn holds_back(&self, side: Kind, word: Word) -> bool {
+        if !self.adapts() || !word.has_waiters() || self.lines.favour.side() == side {
             return false;
         }
-        let turn = self.favour.turn();
+        let turn = self.lines.favour.turn();
         turn.side() != side || (!turn.is_open() && turn.is_over(P::now()))
     }
 
     /// Whether the queue's writers are kept from being overtaken by readers: so it is while a
     /// writer that holds back is past its deadline.
-    pub(in crate::rwsem::published) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
-        self.adapts() && self.favour.side() == Kind::Reader && self.is_due(head)
+    pub(crate) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
+        self.adapts() && self.lines.favour.side() == Kind::Reader && self.is_due(head)
     }
 
     /// A writer got in by a slow path, and is not noted as the owner yet: was the last owner a
     /// reader?
-    pub(in crate::rwsem::published) fn note_change_to_writer(&self) {
-        if self.adapts() && self.owner.is_reader_owned() {
-            self.favour.note_written(P::now());
+    pub(crate) fn note_change_to_writer(&self) {
+        if self.adapts() && self.near.is_reader_owned() {
+            self.lines.favour.note_written(P::now());
         }
     }
 
     // ---- under the queue lock ----
 
     /// A waiter queued; the first one found `word`.
-    pub(in crate::rwsem::published) fn note_queued(
-        &self,
-        q: &mut Queued<P>,
-        waiter: &Waiter<P>,
-        word: Word,
-    ) {
+    pub(crate) fn note_queued(&self, q: &mut Queued<P>, waiter: &Waiter<P>, word: Word) {
         if !self.adapts() {
             return;
         }
@@ -105,11 +100,11 @@ impl<P: Platform> Published<'_, P> {
             if side == Kind::Reader {
                 self.note_readers();
             }
-            q.turns.begin(side, waiter.arrived);
-            self.favour.end_quiet();
+            q.own.begin(side, waiter.arrived);
+            self.lines.favour.end_quiet();
             self.begin_turn(q, side, waiter.arrived);
         } else {
-            let turn = self.favour.turn();
+            let turn = self.lines.favour.turn();
             if turn.is_open() {
                 self.begin_turn(q, turn.side(), waiter.arrived);
             }
@@ -117,12 +112,12 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// A writer leaves, and somebody is queued.
-    pub(in crate::rwsem::published) fn count_write(&self, q: &mut Queued<P>) {
-        self.count_turn(q, Kind::Writer, 1, || self.favour.written());
+    pub(crate) fn count_write(&self, q: &mut Queued<P>) {
+        self.count_turn(q, Kind::Writer, 1, || self.lines.favour.written());
     }
 
     /// Readers got in.
-    pub(in crate::rwsem::published) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
+    pub(crate) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
         if self.adapts() {
             self.note_readers();
             self.count_turn(q, Kind::Reader, reads as u64, P::now);
@@ -131,17 +126,17 @@ impl<P: Platform> Published<'_, P> {
 
     /// A reader queued although the lock is free. If it held back, the writers' turn costs the time
     /// until the head has been woken.
-    pub(in crate::rwsem::published) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
+    pub(crate) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
         if self.holds_back(Kind::Reader, Word::AWAITED) {
             self.count_turn(q, Kind::Writer, 0, || since);
         }
     }
 
     /// The last waiter left.
-    pub(in crate::rwsem::published) fn end_turns(&self, q: &mut Queued<P>) {
+    pub(crate) fn end_turns(&self, q: &mut Queued<P>) {
         if self.adapts() {
-            q.turns.count_past_queue(self.favour.take_past_queue());
-            q.turns.end(P::now());
+            q.own.count_past_queue(self.lines.favour.take_past_queue());
+            q.own.end(P::now());
             self.note_favour(q);
         }
     }
@@ -157,9 +152,9 @@ impl<P: Platform> Published<'_, P> {
             return;
         }
         if side == Kind::Writer {
-            q.turns.count_past_queue(self.favour.take_past_queue());
+            q.own.count_past_queue(self.lines.favour.take_past_queue());
         }
-        if let Some(since) = q.turns.count(side, acquisitions, since) {
+        if let Some(since) = q.own.count(side, acquisitions, since) {
             self.note_favour(q);
             self.begin_turn(q, side, since);
         }
@@ -168,15 +163,15 @@ impl<P: Platform> Published<'_, P> {
     /// The turn is this side's. A waiter of the other side may wait for its end, which comes with
     /// that waiter's deadline, or sooner if that waiter is of the favoured side.
     fn begin_turn(&self, q: &Queued<P>, side: Kind, now: u64) {
-        let after = self.rules.handoff_after.map_or(0, |after| at_most(after, CENTURIES));
-        let favoured = self.favour.side() == side;
+        let after = self.policy.handoff_after.map_or(0, |after| at_most(after, CENTURIES));
+        let favoured = self.lines.favour.side() == side;
         let mut least = 0;
         if favoured && side == Kind::Reader {
-            let writers = q.turns.last_ns(Kind::Writer).min(after);
+            let writers = q.own.last_ns(Kind::Writer).min(after);
             let length = writers.saturating_mul(LEAST).min(CENTURIES);
             least = now.wrapping_add(length).max(1);
         }
-        self.favour.set_least(least);
+        self.lines.favour.set_least(least);
         let end = q.waiters.first(side.other()).map(|waiter| {
             if !favoured {
                 return now.wrapping_add(after / SHARE);
@@ -185,10 +180,10 @@ impl<P: Platform> Published<'_, P> {
             let sooner = least != 0 && (due.wrapping_sub(least) as i64) < 0;
             if sooner { least } else { due }
         });
-        self.favour.set_turn(end.map_or(TurnEnd::open(side), |end| TurnEnd::at(side, end)));
+        self.lines.favour.set_turn(end.map_or(TurnEnd::open(side), |end| TurnEnd::at(side, end)));
     }
 
     fn note_favour(&self, q: &Queued<P>) {
-        self.favour.set_side(q.turns.better());
+        self.lines.favour.set_side(q.own.better());
     }
 }

@@ -25,9 +25,9 @@ use core::sync::atomic::Ordering;
 use super::favour::TurnEnd;
 use crate::events::Event;
 use crate::platform::{Platform, Thread};
-use crate::rwsem::published::Published;
+use crate::rwsem::Kernel;
+use crate::rwsem::published::Queued;
 use crate::rwsem::published::grant::due_at;
-use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
 use crate::wait::{Kind, Waiter, WakeList};
 
@@ -41,10 +41,10 @@ const IDLE_NS: u64 = 1_000;
 /// writer has waited.
 const QUIET_NS: u64 = 10_000;
 
-impl<P: Platform> Published<'_, P> {
+impl<P: Platform> Kernel<P> {
     /// Whether a reader that found `word` may join the stream: it is the readers' turn, and all
     /// readers that were queued when the turn began have been let in.
-    pub(in crate::rwsem::published) fn is_stream(&self, word: Word) -> bool {
+    pub(crate) fn is_stream(&self, word: Word) -> bool {
         self.stream(word).is_some()
     }
 
@@ -53,15 +53,11 @@ impl<P: Platform> Published<'_, P> {
         if !word.has_waiters() || !word.is_open_past_queue() || !self.adapts() {
             return None;
         }
-        Some(self.favour.turn()).filter(|turn| turn.side() == Kind::Reader)
+        Some(self.lines.favour.turn()).filter(|turn| turn.side() == Kind::Reader)
     }
 
     /// A reader, counted already, that found `before`: may it stay?
-    pub(in crate::rwsem::published) fn join_stream(
-        &self,
-        before: Word,
-        me: &'static Thread<P>,
-    ) -> bool {
+    pub(crate) fn join_stream(&self, before: Word, me: &'static Thread<P>) -> bool {
         let Some(turn) = self.stream(before) else { return false };
         me.published.past_queue.update(|reads| reads + 1);
         if let Some(look) = me.steals.tick::<P>() {
@@ -70,7 +66,7 @@ impl<P: Platform> Published<'_, P> {
                 self.events.count(Event::WriteHandoff);
             }
             if look.passed_multiple_of(MARK_NS) {
-                self.favour.count_past_queue(me.published.past_queue.take());
+                self.lines.favour.count_past_queue(me.published.past_queue.take());
             }
         }
         true
@@ -78,24 +74,22 @@ impl<P: Platform> Published<'_, P> {
 
     /// Whether the head of the queue asked that a release leave it asleep. It is awake, or its
     /// timer will wake it; not if `HANDOFF` is set, as then it waits for just this release.
-    pub(in crate::rwsem::published) fn leaves_head_asleep(&self) -> bool {
-        self.adapts() && self.favour.is_quiet() && !self.word.load(Ordering::Relaxed).is_closed()
+    pub(crate) fn leaves_head_asleep(&self) -> bool {
+        self.adapts()
+            && self.lines.favour.is_quiet()
+            && !self.word.load(Ordering::Relaxed).is_closed()
     }
 
     /// Whether a queued writer, which found `word`, leaves a lock that is free at the
     /// moment to the stream.
-    pub(in crate::rwsem::published) fn leaves_to_stream(&self, word: Word) -> bool {
+    pub(crate) fn leaves_to_stream(&self, word: Word) -> bool {
         self.holds_back(Kind::Writer, word) && self.word.spin_until(IDLE_NS, |word| !word.is_free())
     }
 
     /// When a queued waiter wakes by itself; `again` if it does not go to sleep for the first time.
     /// Only the head does: whoever makes another waiter the head wakes that one. It does not while
     /// the lock is closed, as whoever lets the lock go then wakes the head.
-    pub(in crate::rwsem::published) fn timer(
-        &self,
-        waiter: &Waiter<P>,
-        again: bool,
-    ) -> Option<u64> {
+    pub(crate) fn timer(&self, waiter: &Waiter<P>, again: bool) -> Option<u64> {
         if !self.adapts() || waiter.kind == Kind::Reader {
             return None;
         }
@@ -103,23 +97,19 @@ impl<P: Platform> Published<'_, P> {
         if !is_head || self.word.load(Ordering::Relaxed).is_closed() {
             return None;
         }
-        let due = due_at(waiter, self.rules.handoff_after?);
-        let due = self.favour.least(P::now()).map_or(due, |least| least.max(due));
+        let due = due_at(waiter, self.policy.handoff_after?);
+        let due = self.lines.favour.least(P::now()).map_or(due, |least| least.max(due));
         if !again || !self.holds_back(Kind::Writer, Word::AWAITED) {
             return Some(due);
         }
         let now = P::now();
         let until = due.min(now + (now - waiter.arrived).max(QUIET_NS));
-        self.favour.keep_quiet(until);
+        self.lines.favour.keep_quiet(until);
         Some(until)
     }
 
     /// Readers got in before the writer that heads the queue now: that writer needs a timer.
-    pub(in crate::rwsem::published) fn wake_new_head(
-        &self,
-        q: &Queued<P>,
-        wakes: &mut WakeList<P>,
-    ) {
+    pub(crate) fn wake_new_head(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
         if self.adapts()
             && let Some(head) = q.waiters.head()
             && head.kind == Kind::Writer

@@ -14,7 +14,7 @@ use crate::rwsem::yields::Yield;
 use crate::wait::Kind;
 
 /// The current turn, and what those before it yielded.
-pub(in crate::rwsem) struct Turns {
+pub(crate) struct Turns {
     /// Whose turn it is, while somebody is queued.
     side: Option<Kind>,
     began: u64,
@@ -25,19 +25,19 @@ pub(in crate::rwsem) struct Turns {
 }
 
 impl Turns {
-    pub(in crate::rwsem) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         let yields = [Yield::NONE; 2];
         Self { side: None, began: 0, acquisitions: 0, yields, last_ns: [0; 2] }
     }
 
     /// The first waiter has queued; `side` is inside, or was last.
-    pub(in crate::rwsem::published) fn begin(&mut self, side: Kind, now: u64) {
+    pub(crate) fn begin(&mut self, side: Kind, now: u64) {
         (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
     }
 
     /// Counts acquisitions of a side. If the turn was the other side's, that one ended, and a new
     /// one began, at the time that `since` returns: then that time is returned.
-    pub(in crate::rwsem::published) fn count(
+    pub(crate) fn count(
         &mut self,
         side: Kind,
         acquisitions: u64,
@@ -54,7 +54,7 @@ impl Turns {
 
     /// Counts reads past the queue, if it is still the readers' turn: reads told too late belong to
     /// no turn.
-    pub(in crate::rwsem::published) fn count_past_queue(&mut self, reads: u64) {
+    pub(crate) fn count_past_queue(&mut self, reads: u64) {
         if self.side == Some(Kind::Reader) {
             self.add(reads);
         }
@@ -66,7 +66,7 @@ impl Turns {
     }
 
     /// The turn is over; none begins before the next call of `begin`.
-    pub(in crate::rwsem::published) fn end(&mut self, now: u64) {
+    pub(crate) fn end(&mut self, now: u64) {
         if let Some(side) = self.side.take() {
             // Below zero if the clock was looked at before the turn began.
             let ns = (now.wrapping_sub(self.began) as i64).max(0) as u64;
@@ -76,13 +76,13 @@ impl Turns {
     }
 
     /// How long a side's last turn was.
-    pub(in crate::rwsem::published) fn last_ns(&self, side: Kind) -> u64 {
+    pub(crate) fn last_ns(&self, side: Kind) -> u64 {
         self.last_ns[side as usize]
     }
 
     /// The side whose turns yield more acquisitions for their time; the readers if that is not
     /// known.
-    pub(in crate::rwsem::published) fn better(&self) -> Kind {
+    pub(crate) fn better(&self) -> Kind {
         let [readers, writers] = self.yields;
         if readers.is_worth(writers, 1.0) { Kind::Reader } else { Kind::Writer }
     }

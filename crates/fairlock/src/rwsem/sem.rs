@@ -1,0 +1,626 @@
+//! What both disciplines share: the parts of a lock, its fast paths, and how its slow paths begin and end.
+//!
+//! A [`Sem`] follows one discipline, and its type says which: a [`Turns`](super::Turns) follows the default one, a
+//! [`Kernel`](super::Kernel) the published one. What they do differently is in their [`Rules`].
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
+
+#[cfg(any(feature = "std", fairlock_loom))]
+use super::calm::Calm;
+use super::word::{AtomicWord, Word};
+use crate::events::{self, Event, EventCounts};
+use crate::inspect::Field;
+use crate::may_dangle::MayDangle;
+use crate::platform::{ConstZero, Platform, Thread};
+use crate::ticket::AdaptiveTicketLock;
+use crate::wait::{Access, Kind, Queue, Wait, WaitContext, WaitError};
+
+/// A discipline, as what the locks share sees it. The type is that of its numbers, which each lock has.
+///
+/// Each function is called at one occasion. What has a default does not matter to each discipline.
+pub(crate) trait Rules<P: Platform>: Copy + Send + Sync + 'static {
+    /// What is written together with the word, and is in its cache line.
+    type Near: Default + Send + Sync;
+    /// What has cache lines of its own.
+    type Lines: Default + Send + Sync;
+    /// What the queue lock guards for the discipline.
+    type Queued: Send;
+    /// That of a new lock.
+    const QUEUED: Self::Queued;
+
+    /// Whether real-time threads go first.
+    fn priorities(&self) -> bool;
+
+    // ---- in ----
+
+    /// A reader, counted already, found `before`, and could not stay.
+    fn read(
+        sem: &Sem<P, Self>,
+        before: Word,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError>;
+    /// A writer found `word`.
+    fn write(sem: &Sem<P, Self>, word: Word, context: &WaitContext<'_, P>)
+    -> Result<(), WaitError>;
+    /// An upgradable reader found the lock taken.
+    fn upgradable(sem: &Sem<P, Self>, context: &WaitContext<'_, P>) -> Result<(), WaitError>;
+
+    /// A writer has taken the lock by the fast path.
+    #[inline(always)]
+    fn note_fast_write(_: &Sem<P, Self>) {}
+    /// The caller, which was an upgradable reader, writes now.
+    #[inline(always)]
+    fn note_upgrade(_: &Sem<P, Self>) {}
+    /// The caller, a writer, is about to be a reader.
+    #[inline(always)]
+    fn note_readers(_: &Sem<P, Self>) {}
+    /// A writer that nobody knows has the lock.
+    fn note_adopted_writer(_: &Sem<P, Self>) {}
+
+    // ---- out ----
+
+    /// Whether anybody is queued, as far as that is known without a look at the word.
+    #[inline(always)]
+    fn is_awaited(_: &Sem<P, Self>) -> bool {
+        false
+    }
+    /// Whether a reader that has left as the last one, with somebody queued, has to look whom to wake.
+    /// `before` is the word that still counted it.
+    #[inline(always)]
+    fn wakes_after(_before: Word) -> bool {
+        true
+    }
+    /// Such a reader has left the lock free.
+    fn read_release(sem: &Sem<P, Self>);
+    /// The writer leaves, and the word is not just its own.
+    fn write_release(sem: &Sem<P, Self>);
+    /// An upgradable reader is none any more, and somebody is queued. `before` is the word that still
+    /// counted the one that has left.
+    fn upgradable_left(sem: &Sem<P, Self>, before: Word);
+    /// Closes the lock: nobody else gets in before the waiter whose turn it is has had it.
+    fn close_for_next(sem: &Sem<P, Self>);
+    /// A writer has become a reader, and somebody is queued: readers may join it.
+    fn let_readers_join(sem: &Sem<P, Self>);
+
+    // ---- looking ----
+
+    /// Whether the queue knows who is next, if it should.
+    fn knows_next(_: &Queued<P, Self::Queued>) -> bool {
+        true
+    }
+    /// Whether nobody is on the way to a lock that nobody uses.
+    fn is_idle(_: &Sem<P, Self>) -> bool {
+        true
+    }
+    /// The threads that were on the way to the lock do not exist.
+    fn forget_threads(_: &mut Self::Lines) {}
+    /// The fields of `Lines`.
+    const FIELDS: &'static [Field];
+}
+
+/// A lock of one discipline. Its methods do what those of [`RwSem`](super::RwSem) do that have their names.
+#[repr(transparent)]
+pub(crate) struct Sem<P: Platform, D: Rules<P>>(MayDangle<Parts<P, D>>);
+
+/// What a lock consists of. The first cache line has the word, and what is touched with it; the queue
+/// lock is in none that the discipline has.
+#[repr(C, align(64))]
+pub(crate) struct Parts<P: Platform, D: Rules<P>> {
+    pub(super) head: Head<P>,
+    /// The numbers of the policy.
+    pub(super) policy: D,
+    pub(super) near: D::Near,
+    pub(super) lines: D::Lines,
+    pub(super) queue: LockedQueue<P, D::Queued>,
+}
+
+/// What is the same in each lock.
+#[doc(hidden)]
+#[repr(C)]
+pub struct Head<P: Platform> {
+    /// The state: see [`word`](super::word).
+    pub(crate) word: AtomicWord<P>,
+    /// For a lock of a pool: how often it was free of late.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) calm: Calm,
+    pub(super) events: events::Sink,
+}
+
+impl<P: Platform, D: Rules<P>> Sem<P, D> {
+    /// Whether its parts are in the cache lines that they should be in.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(super) const IS_IN_LINES: bool = {
+        use core::mem::offset_of;
+        const LINE: usize = 64;
+        offset_of!(Parts<P, D>, near) + size_of::<D::Near>() <= LINE
+            && offset_of!(Parts<P, D>, lines) == LINE
+            && offset_of!(Parts<P, D>, queue) == LINE + size_of::<D::Lines>()
+            && size_of::<D::Lines>().is_multiple_of(LINE)
+    };
+
+    /// A free lock.
+    pub(crate) fn new(policy: D) -> Self {
+        Self(MayDangle::new(Parts {
+            head: Head::of(AtomicWord::new(Word::FREE)),
+            policy,
+            near: D::Near::default(),
+            lines: D::Lines::default(),
+            queue: LockedQueue::of(AdaptiveTicketLock::new(), D::QUEUED),
+        }))
+    }
+
+    /// As [`new`](Self::new), for statics.
+    pub(crate) const fn new_const(policy: D) -> Self
+    where
+        P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+        D::Near: ConstZero,
+        D::Lines: ConstZero,
+    {
+        Self(MayDangle::new(Parts {
+            head: Head::of(AtomicWord::new_const()),
+            policy,
+            near: ConstZero::ZERO,
+            lines: ConstZero::ZERO,
+            queue: LockedQueue::of(AdaptiveTicketLock::new_const(), D::QUEUED),
+        }))
+    }
+}
+
+impl<P: Platform> Head<P> {
+    const fn of(word: AtomicWord<P>) -> Self {
+        Self {
+            word,
+            #[cfg(any(feature = "std", fairlock_loom))]
+            calm: Calm::new(),
+            events: events::Sink::new(),
+        }
+    }
+}
+
+impl<P: Platform, D: Rules<P>> Deref for Sem<P, D> {
+    type Target = Parts<P, D>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Parts<P, D> {
+        &self.0
+    }
+}
+
+impl<P: Platform, D: Rules<P>> DerefMut for Sem<P, D> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Parts<P, D> {
+        &mut self.0
+    }
+}
+
+impl<P: Platform, D: Rules<P>> Deref for Parts<P, D> {
+    type Target = Head<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Head<P> {
+        &self.head
+    }
+}
+
+impl<P: Platform, D: Rules<P>> DerefMut for Parts<P, D> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Head<P> {
+        &mut self.head
+    }
+}
+
+// ---- the queue ----
+
+/// What the queue lock guards.
+pub(crate) struct Queued<P: Platform, T> {
+    pub(super) waiters: Queue<P>,
+    /// The thread that holds the lock upgradably and waits for the readers inside to leave.
+    pub(super) upgrader: Option<&'static Thread<P>>,
+    /// What the discipline knows about whose turn it is.
+    pub(super) own: T,
+}
+
+/// The queue behind its lock.
+pub(super) struct LockedQueue<P: Platform, T> {
+    lock: AdaptiveTicketLock<P>,
+    /// Guarded by `lock`.
+    queued: UnsafeCell<Queued<P, T>>,
+}
+
+// SAFETY: `queued` is reached under `lock` only.
+unsafe impl<P: Platform, T: Send> Send for LockedQueue<P, T> {}
+// SAFETY: as above.
+unsafe impl<P: Platform, T: Send> Sync for LockedQueue<P, T> {}
+
+impl<P: Platform, T> LockedQueue<P, T> {
+    const fn of(lock: AdaptiveTicketLock<P>, own: T) -> Self {
+        let queued = Queued { waiters: Queue::new(), upgrader: None, own };
+        Self { lock, queued: UnsafeCell::new(queued) }
+    }
+
+    /// A new one, as for a lock that nobody waits for.
+    pub(super) fn new(own: T) -> Self {
+        Self::of(AdaptiveTicketLock::new(), own)
+    }
+
+    /// Runs `f` on the queue, under its lock. `f` does not panic.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Queued<P, T>) -> R) -> R {
+        self.lock.lock();
+        // SAFETY: `lock` is held, so this is the only reference to the queue; nothing in the
+        // crate panics while it is held.
+        let result = f(unsafe { &mut *self.queued.get() });
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock() };
+        result
+    }
+
+    /// The queue of a lock that nobody else uses.
+    pub(super) fn get_mut(&mut self) -> &mut Queued<P, T> {
+        self.queued.get_mut()
+    }
+
+    /// Leaves the queue lock held, as a fork does while another thread is in the queue.
+    #[cfg(test)]
+    pub(super) fn leave_locked(&self) {
+        self.lock.lock();
+    }
+
+    /// Whether nobody has the queue lock or waits for it.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.lock.is_locked() && !self.lock.is_contended()
+    }
+
+    /// For testers, between two steps of all threads: the queue, unless one of them is
+    /// changing it.
+    ///
+    /// # Safety
+    /// No thread runs in a method of the lock meanwhile.
+    pub(super) unsafe fn peek(&self) -> Option<&Queued<P, T>> {
+        // SAFETY: nobody has the queue lock, and nobody runs who could take it.
+        (!self.lock.is_locked()).then(|| unsafe { &*self.queued.get() })
+    }
+
+    /// For testers: what is left in the queue lock, which nobody uses.
+    pub(super) fn check_idle(&self) -> Result<(), &'static str> {
+        self.lock.check_idle()
+    }
+
+    /// The last reader has left a lock that is being upgraded, or one that was only passing through.
+    #[cold]
+    pub(super) fn wake_upgrader(&self) {
+        // The record outlives the wait (rule 12).
+        if let Some(thread) = self.with(|q| q.upgrader) {
+            thread.parker.unpark();
+        }
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl<
+    P: Platform<
+            AtomicUsize = loom::sync::atomic::AtomicUsize,
+            AtomicU32 = loom::sync::atomic::AtomicU32,
+            AtomicU64 = loom::sync::atomic::AtomicU64,
+        >,
+    T,
+> LockedQueue<P, T>
+{
+    /// Has loom check that every access so far happens before this one.
+    pub(super) fn access_mut(&mut self) {
+        self.lock.access_mut();
+    }
+}
+
+// ---- looking ----
+
+impl<P: Platform> Head<P> {
+    pub(super) fn now(&self) -> Word {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_events(&self, counts: Option<&'static EventCounts>) {
+        self.events.set(counts);
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.now().is_held()
+    }
+
+    pub(crate) fn is_write_locked(&self) -> bool {
+        self.now().is_held_by_writer()
+    }
+
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.now().has_waiters()
+    }
+
+    pub(crate) fn is_saturated(&self) -> bool {
+        !self.now().has_room()
+    }
+
+    // ---- one step of the word, whatever the discipline ----
+
+    /// One atomic operation. When it fails, it returns the word it found and the reader stays
+    /// counted: the slow path takes the count back, or keeps it if the reader may steal.
+    #[inline(always)]
+    pub(super) fn read_fast(&self) -> Result<(), Word> {
+        // Acquire: owns the lock if nothing was in the way (rule 3).
+        let before = self.word.enter(Access::Shared, Ordering::Acquire);
+        if before.is_open_to_readers() { Ok(()) } else { Err(before) }
+    }
+
+    /// Takes the lock in this way, if the word that it has then may be taken so.
+    pub(super) fn take_if(&self, access: Access, may: impl Fn(Word) -> bool) -> bool {
+        self.word.take_while(self.now(), access, may).is_some()
+    }
+}
+
+impl<P: Platform, D: Rules<P>> Sem<P, D> {
+    // ---- in, to read ----
+
+    #[inline]
+    pub(crate) fn read(&self) {
+        if let Err(before) = self.read_fast() {
+            self.read_slow_forever(before);
+        }
+    }
+
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub(crate) fn try_read(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.take_while(word, Access::Shared, Word::is_open_to_readers).is_some()
+            || self.policy.priorities() && self.try_read_past_writers()
+    }
+
+    #[inline]
+    pub(crate) fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        match self.read_fast() {
+            Ok(()) => Ok(()),
+            Err(before) => self.read_slow(before, &wait.begin()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn read_until_of(&self, deadline: impl FnOnce() -> u64) -> Result<(), WaitError> {
+        match self.read_fast() {
+            Ok(()) => Ok(()),
+            Err(before) => self.read_slow(before, &Wait::until_nanos(deadline()).begin()),
+        }
+    }
+
+    #[cold]
+    pub(super) fn read_slow_forever(&self, before: Word) {
+        if let Err(error) = self.read_slow(before, &WaitContext::FOREVER) {
+            panic!("{error}");
+        }
+    }
+
+    /// The fast path found `before`, and the reader is counted already.
+    #[cold]
+    fn read_slow(&self, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if !before.has_room() {
+            return self.refuse_reader();
+        }
+        D::read(self, before, context)?;
+        self.keep_if_room()
+    }
+
+    /// A reader was counted, by itself or by its granter, without a look for room: may it stay?
+    pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
+        // Relaxed: this thread knows of its own count, so it sees the word with it.
+        if self.word.load(Ordering::Relaxed).has_room() { Ok(()) } else { self.refuse_reader() }
+    }
+
+    /// A reader that is counted finds no room, and takes its count back.
+    fn refuse_reader(&self) -> Result<(), WaitError> {
+        self.events.count(Event::fail(Kind::Reader));
+        // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
+        unsafe { self.unlock_read() };
+        Err(WaitError::TooManyReaders)
+    }
+
+    // Reads that go past waiting writers: for a thread that may hold the lock for reading already. As an
+    // ordinary reader it would wait for a writer that waits for it. Such a thread never waits here: it is
+    // counted, so no writer is inside (one that upgrades may be about to be). A thread that does not hold the
+    // lock waits as an ordinary reader.
+
+    pub(crate) fn read_recursive(&self) {
+        if !self.try_read_recursive() {
+            self.read();
+        }
+    }
+
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub(crate) fn try_read_recursive(&self) -> bool {
+        self.take_if(Access::Shared, Word::is_joinable) || self.try_read()
+    }
+
+    pub(crate) fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.try_read_recursive() { Ok(()) } else { self.read_with(wait) }
+    }
+
+    // Real-time priorities, for locks whose policy asks for them. What POSIX wants ("Thread Execution
+    // Scheduling"), and what follows from it:
+    //
+    // * When the lock becomes available it goes to the waiter with the highest priority, and among equals to a
+    //   writer: the order of `Queue`.
+    // * A reader gets in unless a writer is inside, or a waiter of its own or a higher priority waits: it passes
+    //   waiters of a lower priority, and those that have none.
+    // * A thread that does not have to wait takes nothing from one that does: while a real-time thread is queued,
+    //   the lock is closed (`HANDOFF`), whoever's tenure it is. It is closed under the queue lock when such a
+    //   thread queues, and a grant opens it only if none is left.
+    //
+    // Priorities are asked of threads that wait, and of nobody else.
+
+    /// The priority with which the calling thread waits.
+    pub(super) fn priority(&self) -> u8 {
+        if self.policy.priorities() { P::priority() } else { 0 }
+    }
+
+    /// A reader that found somebody waiting gets in if it passes all writers that wait.
+    #[cold]
+    fn try_read_past_writers(&self) -> bool {
+        let priority = self.priority();
+        if priority == 0 {
+            return false;
+        }
+        // The lock may be closed: then the last one out grants it.
+        let may = |word: Word| !word.is_written() && word.has_room();
+        let passed = self
+            .queue
+            .with(|q| passes_writers(&q.waiters, priority) && self.take_if(Access::Shared, may));
+        if passed {
+            self.events.count(Event::ReadSteal);
+        }
+        passed
+    }
+
+    // ---- in, to write ----
+
+    #[inline]
+    pub(crate) fn write(&self) {
+        if let Err(word) = self.write_fast() {
+            self.write_slow_forever(word);
+        }
+    }
+
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub(crate) fn try_write(&self) -> bool {
+        self.write_fast().is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        match self.write_fast() {
+            Ok(()) => Ok(()),
+            Err(word) => D::write(self, word, &wait.begin()),
+        }
+    }
+
+    /// One compare-exchange from 0. When it fails, it returns the word it found.
+    #[inline(always)]
+    pub(super) fn write_fast(&self) -> Result<(), Word> {
+        // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
+        // a hint for the slow path.
+        self.word.compare_exchange(
+            Word::FREE,
+            Word::WRITTEN,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        )?;
+        D::note_fast_write(self);
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn write_slow_forever(&self, word: Word) {
+        // Waiting for ever ends with the lock only.
+        let _ = D::write(self, word, &WaitContext::FOREVER);
+    }
+
+    /// Takes the lock in this way if that needs no waiting; `again`: as one who may hold it for reading.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(super) fn try_in(&self, access: Access, again: bool) -> bool {
+        match access {
+            Access::Shared if again => self.try_read_recursive(),
+            Access::Shared => self.try_read(),
+            Access::Upgradable => self.try_upgradable_read(),
+            Access::Exclusive => self.try_write(),
+        }
+    }
+
+    // ---- out ----
+
+    /// # Safety
+    /// The caller holds the lock for reading.
+    #[inline]
+    pub(crate) unsafe fn unlock_read(&self) {
+        // Release: what was read under the lock stays before the next writer.
+        let before = self.word.leave(Access::Shared, Ordering::Release);
+        if before.is_waited_for() && before.readers() == 1 && D::wakes_after(before) {
+            self.read_release_slow(before);
+        }
+    }
+
+    /// The last reader left, the word was `before`, and somebody waits.
+    #[cold]
+    fn read_release_slow(&self, before: Word) {
+        if !before.is_written() {
+            D::read_release(self);
+        } else if before.is_upgradable() {
+            // The lock is not free. Beside a writer that is inside, the reader was only passing
+            // through.
+            self.queue.wake_upgrader();
+        }
+    }
+
+    /// # Safety
+    /// The caller holds the lock for writing.
+    #[inline]
+    pub(crate) unsafe fn unlock_write(&self) {
+        // Release: what was written is seen by whoever takes the lock next.
+        // The load comes first, as an exchange that fails costs time. A load of the word, right
+        // after the locked operation that took it, would cost time too: whether anybody waits is on
+        // another line.
+        if D::is_awaited(self)
+            || self
+                .word
+                .compare_exchange(Word::WRITTEN, Word::FREE, Ordering::Release, Ordering::Relaxed)
+                .is_err()
+        {
+            self.write_release_slow();
+        }
+    }
+
+    #[inline(never)]
+    fn write_release_slow(&self) {
+        D::write_release(self);
+    }
+
+    /// # Safety
+    /// The caller holds the lock for writing.
+    pub(crate) unsafe fn unlock_write_fair(&self) {
+        D::close_for_next(self);
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_write() }
+    }
+
+    /// # Safety
+    /// The caller holds the lock for reading.
+    pub(crate) unsafe fn unlock_read_fair(&self) {
+        D::close_for_next(self);
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_read() }
+    }
+
+    // ---- from writer to reader ----
+
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, for reading.
+    pub(crate) unsafe fn downgrade(&self) {
+        self.become_reader(Access::Shared);
+    }
+
+    /// The writer becomes a reader that holds the lock in this way.
+    pub(super) fn become_reader(&self, access: Access) {
+        D::note_readers(self);
+        // One step, so there is no gap. Release: the readers let in see what was written.
+        // `WRITER_LOCKED` is the caller's own, so a subtraction takes off exactly that bit.
+        let before = self.word.change(Access::Exclusive, access, Ordering::Release);
+        if before.has_waiters() {
+            D::let_readers_join(self);
+        }
+    }
+}
+
+/// Whether a reader of this priority passes the writers that wait; not if a reader of a higher
+/// priority waits, which is about to go first.
+pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
+    priority > queue.priority(Kind::Writer) && priority >= queue.priority(Kind::Reader)
+}
