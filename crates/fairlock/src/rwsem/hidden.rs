@@ -10,6 +10,7 @@ use super::sem::{Head, LockedQueue, Parts, Queued, Rules, Sem};
 use super::word::{Flags, READERS_LIMIT, Word};
 use crate::inspect;
 use crate::platform::Platform;
+use crate::ticket::AdaptiveTicketLock;
 use crate::wait::{GRANTED, Kind, Queue};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with Release, and
@@ -57,7 +58,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
             return; // and the memory stays shared with the parent
         }
         self.word.clear(Flags::QUEUE, Ordering::Relaxed);
-        self.queue = LockedQueue::new(D::QUEUED);
+        self.queue = LockedQueue::of(AdaptiveTicketLock::new(), D::QUEUED);
         D::forget_threads(&mut self.lines);
     }
 }

@@ -58,24 +58,7 @@ pub enum ReaderSpin {
 /// assert_eq!(NAMES.policy(), ages.policy());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Policy(Packed);
-
-/// The same as [`Discipline`], in fewer bytes: every lock contains one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Packed {
-    Tenure {
-        aim: Duration,
-        budget: Percent,
-        priorities: bool,
-    },
-    Published {
-        handoff_after: Option<Duration>,
-        writer_spin: bool,
-        reader_spin: ReaderSpin,
-        writer_phase: bool,
-        priorities: bool,
-    },
-}
+pub struct Policy(Discipline);
 
 /// What a lock does while threads wait for it: see [`Policy::discipline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,44 +168,18 @@ impl Policy {
 
     /// Tenure, with these numbers.
     pub const fn tenure(policy: TenurePolicy) -> Self {
-        let TenurePolicy { aim, budget, priorities } = policy;
-        Self(Packed::Tenure { aim, budget, priorities })
+        Self(Discipline::Tenure(policy))
     }
 
     /// The published discipline, with these numbers.
     pub const fn published(policy: PublishedPolicy) -> Self {
-        let PublishedPolicy { handoff_after, writer_spin, reader_spin, writer_phase, priorities } =
-            policy;
-        Self(Packed::Published {
-            handoff_after,
-            writer_spin,
-            reader_spin,
-            writer_phase,
-            priorities,
-        })
+        Self(Discipline::Published(policy))
     }
 
     /// Which discipline it is, and its numbers.
     #[inline(always)]
     pub const fn discipline(&self) -> Discipline {
-        match self.0 {
-            Packed::Tenure { aim, budget, priorities } => {
-                Discipline::Tenure(TenurePolicy { aim, budget, priorities })
-            }
-            Packed::Published {
-                handoff_after,
-                writer_spin,
-                reader_spin,
-                writer_phase,
-                priorities,
-            } => Discipline::Published(PublishedPolicy {
-                handoff_after,
-                writer_spin,
-                reader_spin,
-                writer_phase,
-                priorities,
-            }),
-        }
+        self.0
     }
 
     /// The same, but real-time threads go first, as POSIX wants it of `pthread_rwlock_*` ("Thread
@@ -238,8 +195,8 @@ impl Policy {
     /// inheritance: a holder keeps its own priority. Each wait costs a system call.
     #[must_use]
     pub const fn with_priorities(mut self) -> Self {
-        let (Packed::Tenure { priorities, .. } | Packed::Published { priorities, .. }) =
-            &mut self.0;
+        let (Discipline::Tenure(TenurePolicy { priorities, .. })
+        | Discipline::Published(PublishedPolicy { priorities, .. })) = &mut self.0;
         *priorities = true;
         self
     }
@@ -247,7 +204,8 @@ impl Policy {
     /// Whether real-time threads go first: see [`with_priorities`](Self::with_priorities).
     #[inline]
     pub const fn priorities(&self) -> bool {
-        let (Packed::Tenure { priorities, .. } | Packed::Published { priorities, .. }) = self.0;
+        let (Discipline::Tenure(TenurePolicy { priorities, .. })
+        | Discipline::Published(PublishedPolicy { priorities, .. })) = self.0;
         priorities
     }
 }

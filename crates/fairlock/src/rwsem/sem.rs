@@ -13,7 +13,7 @@ use super::word::{AtomicWord, Word};
 use crate::events::{self, Event, EventCounts};
 use crate::inspect::Field;
 use crate::may_dangle::MayDangle;
-use crate::platform::{ConstZero, Platform, Thread};
+use crate::platform::{Atomic, ConstZero, Platform, Thread};
 use crate::ticket::AdaptiveTicketLock;
 use crate::wait::{Access, Kind, Queue, Wait, WaitContext, WaitError};
 
@@ -237,14 +237,9 @@ unsafe impl<P: Platform, T: Send> Send for LockedQueue<P, T> {}
 unsafe impl<P: Platform, T: Send> Sync for LockedQueue<P, T> {}
 
 impl<P: Platform, T> LockedQueue<P, T> {
-    const fn of(lock: AdaptiveTicketLock<P>, own: T) -> Self {
+    pub(super) const fn of(lock: AdaptiveTicketLock<P>, own: T) -> Self {
         let queued = Queued { waiters: Queue::new(), upgrader: None, own };
         Self { lock, queued: UnsafeCell::new(queued) }
-    }
-
-    /// A new one, as for a lock that nobody waits for.
-    pub(super) fn new(own: T) -> Self {
-        Self::of(AdaptiveTicketLock::new(), own)
     }
 
     /// Runs `f` on the queue, under its lock. `f` does not panic.
@@ -623,4 +618,12 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 /// priority waits, which is about to go first.
 pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
     priority > queue.priority(Kind::Writer) && priority >= queue.priority(Kind::Reader)
+}
+
+/// Stores a hint only if it has changed: everybody reads the line.
+#[inline(always)]
+pub(super) fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
+    if hint.load(Ordering::Relaxed) != value {
+        hint.store(value, Ordering::Relaxed);
+    }
 }

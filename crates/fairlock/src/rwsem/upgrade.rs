@@ -16,7 +16,7 @@
 //!
 //! So an upgrade waits for no more than the sections of those that are inside, and nobody who holds
 //! the lock ever waits in the queue. Readers that may be inside already and read again
-//! ([`recursive`](super::recursive)) get in while the upgrader drains the lock: otherwise they
+//! (`read_recursive`) get in while the upgrader drains the lock: otherwise they
 //! would wait for it, and it for them.
 //!
 //! Why no wake-up is lost: the upgrader makes itself known under the queue lock, in the

@@ -282,7 +282,7 @@ impl Word {
     }
 
     /// Under tenure, any reader may take the lock past the queue: nobody waits, or the lock is
-    /// open, and free or the readers'. (Some may do so at other times: see `InTenure::may_read`.)
+    /// open, and free or the readers'. (Some may do so at other times: see `Turns::may_read`.)
     #[inline(always)]
     pub(crate) const fn is_read_stealable(self) -> bool {
         self.is_open_past_queue()

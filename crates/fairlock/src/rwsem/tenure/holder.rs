@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform, Thread};
+use crate::rwsem::sem::set;
 use crate::system::all_zero;
 use crate::wait::{Hint, this_cpu};
 
@@ -129,13 +130,5 @@ impl<P: Platform<AtomicU64 = loom::sync::atomic::AtomicU64>> Holder<P> {
     /// Has loom check that every access so far happens before this one.
     pub(crate) fn access_mut(&mut self) {
         self.end.with_mut(|_| ());
-    }
-}
-
-/// Stores a hint only if it has changed: everybody reads the line.
-#[inline(always)]
-fn set(hint: &Hint, value: usize) {
-    if hint.load(Ordering::Relaxed) != value {
-        hint.store(value, Ordering::Relaxed);
     }
 }

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::sem::set;
 use crate::system::all_zero;
 use crate::wait::Kind;
 
@@ -121,13 +122,6 @@ impl<P: Platform> Favour<P> {
 /// A side from its number.
 fn side_of(number: usize) -> Kind {
     if number == Kind::Reader as usize { Kind::Reader } else { Kind::Writer }
-}
-
-/// Stores a hint only if it has changed: everybody reads the line.
-fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
-    if hint.load(Ordering::Relaxed) != value {
-        hint.store(value, Ordering::Relaxed);
-    }
 }
 
 /// Whether a time is still to come. It may be past the end of the clock.
