@@ -40,13 +40,13 @@ mod published_loom;
 mod spin;
 mod wait;
 
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+
 use adaptive::{Favour, Turns};
 pub(crate) use local::PublishedLocal;
 use owner::Owner;
 use spin::Spinners;
-
-use core::mem::offset_of;
-use core::sync::atomic::Ordering;
 
 use super::Kernel;
 use super::policy::PublishedPolicy;
