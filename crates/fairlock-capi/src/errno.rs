@@ -81,3 +81,16 @@ pub(crate) fn busy_unless(taken: bool) -> Result<(), Errno> {
 pub(crate) fn not_held_unless(held: bool) -> Result<(), Errno> {
     if held { Ok(()) } else { Err(Errno::NOT_HELD) }
 }
+
+/// Writes a value to where the C program wants it; to null is a mistake.
+///
+/// # Safety
+/// `room` is null, or there is room.
+pub(crate) unsafe fn give<T>(room: *mut T, value: T) -> Result<(), Errno> {
+    if room.is_null() {
+        return Err(Errno::INVALID);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { room.write(value) };
+    Ok(())
+}

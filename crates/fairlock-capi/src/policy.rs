@@ -5,7 +5,7 @@ use std::time::Duration;
 use fairlock::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 use libc::c_int;
 
-use crate::errno::{Errno, status};
+use crate::errno::{Errno, give, status};
 
 /// Preset: bounded waits at nearly the throughput of an unfair lock.
 pub const FAIRLOCK_DEFAULT: u32 = 0;
@@ -151,14 +151,9 @@ pub unsafe extern "C" fn fairlock_policy_preset(
     preset: u32,
     policy: *mut fairlock_policy_t,
 ) -> c_int {
-    status(match self::preset(preset) {
-        Some(known) if !policy.is_null() => {
-            // SAFETY: the caller provides room for a policy.
-            unsafe { policy.write(fairlock_policy_t::new(&known)) };
-            Ok(())
-        }
-        _ => Err(Errno::INVALID),
-    })
+    let known = self::preset(preset).ok_or(Errno::INVALID);
+    // SAFETY: the caller provides room for a policy.
+    status(known.and_then(|known| unsafe { give(policy, fairlock_policy_t::new(&known)) }))
 }
 
 #[cfg(test)]

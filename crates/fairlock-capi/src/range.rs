@@ -9,7 +9,7 @@ use libc::{c_int, timespec};
 use self::node::{Guard, Held, Node, ReadGuard, WriteGuard};
 use crate::cancel::fairlock_cancel_t;
 use crate::deadline::Deadline;
-use crate::errno::{Errno, not_held_unless, status};
+use crate::errno::{Errno, give, not_held_unless, status};
 use crate::home;
 use crate::range_lock::fairlock_range_lock_t;
 
@@ -33,28 +33,74 @@ unsafe fn lock_with<G: Guard, E: Into<Errno>>(
     status(both.and_then(|(lock, node)| node.fill(|| take(lock, start..=last).map_err(E::into))))
 }
 
-/// Locks `start..=last` as `attempt` does, or else as `wait` does for as long as is left.
-///
-/// # Safety
-/// As for [`lock_with`]; `deadline` is null or points to a time.
-#[inline(always)]
-unsafe fn lock_until<G: Guard>(
-    lock: *mut fairlock_range_lock_t,
-    node: *mut fairlock_range_t,
-    span: (u64, u64),
-    (clock, deadline): (c_int, *const timespec),
-    attempt: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, RangeError>,
-    wait: impl Fn(&'static RangeRwLock, RangeInclusive<u64>, Wait<'static>) -> Result<G, RangeError>,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        lock_with(lock, node, span, |lock, span| {
-            let deadline = Deadline::new(clock, deadline)?;
-            match attempt(lock, span.clone()) {
-                Err(RangeError::Busy) => deadline.wait(|until| wait(lock, span.clone(), until)),
-                done => Ok(done?),
-            }
-        })
+/// The ways to lock that may end in vain, all for the same kind of guard.
+struct Ways<G> {
+    attempt: fn(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, RangeError>,
+    wait: fn(&'static RangeRwLock, RangeInclusive<u64>, Wait<'_>) -> Result<G, RangeError>,
+}
+
+const READ: Ways<ReadGuard> = Ways { attempt: RangeRwLock::try_read, wait: RangeRwLock::read_with };
+const READ_RECURSIVE: Ways<ReadGuard> =
+    Ways { attempt: RangeRwLock::try_read_recursive, wait: RangeRwLock::read_recursive_with };
+const WRITE: Ways<WriteGuard> =
+    Ways { attempt: RangeRwLock::try_write, wait: RangeRwLock::write_with };
+
+impl<G: Guard> Ways<G> {
+    /// # Safety
+    /// As for [`lock_with`].
+    #[inline(always)]
+    unsafe fn interruptible(
+        &self,
+        lock: *mut fairlock_range_lock_t,
+        node: *mut fairlock_range_t,
+        span: (u64, u64),
+    ) -> c_int {
+        let take = |lock, span| (self.wait)(lock, span, Wait::FOREVER.interruptible());
+        // SAFETY: the caller's promise.
+        unsafe { lock_with(lock, node, span, take) }
+    }
+
+    /// # Safety
+    /// As for [`lock_with`]; `token` is null or points to a token.
+    #[inline(always)]
+    unsafe fn cancellable(
+        &self,
+        lock: *mut fairlock_range_lock_t,
+        node: *mut fairlock_range_t,
+        span: (u64, u64),
+        token: *mut fairlock_cancel_t,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe {
+            lock_with(lock, node, span, |lock, span| {
+                let until = Wait::FOREVER.cancellable(home::get(token)?);
+                (self.wait)(lock, span, until).map_err(Errno::from)
+            })
+        }
+    }
+
+    /// # Safety
+    /// As for [`lock_with`]; `deadline` is null or points to a time.
+    #[inline(always)]
+    unsafe fn until(
+        &self,
+        lock: *mut fairlock_range_lock_t,
+        node: *mut fairlock_range_t,
+        span: (u64, u64),
+        (clock, deadline): (c_int, *const timespec),
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        unsafe {
+            lock_with(lock, node, span, |lock, span| {
+                let deadline = Deadline::new(clock, deadline)?;
+                match (self.attempt)(lock, span.clone()) {
+                    Err(RangeError::Busy) => {
+                        deadline.wait(|until| (self.wait)(lock, span.clone(), until))
+                    }
+                    done => Ok(done?),
+                }
+            })
+        }
     }
 }
 
@@ -110,16 +156,7 @@ pub unsafe extern "C" fn fairlock_range_read_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a time.
-    unsafe {
-        lock_until(
-            lock,
-            range,
-            (start, last),
-            (clock, deadline),
-            RangeRwLock::try_read,
-            RangeRwLock::read_with,
-        )
-    }
+    unsafe { READ.until(lock, range, (start, last), (clock, deadline)) }
 }
 
 /// Locks all of `start` to `last` for reading; gives up when a signal handler has run in
@@ -136,10 +173,8 @@ pub unsafe extern "C" fn fairlock_range_read_interruptible(
     start: u64,
     last: u64,
 ) -> c_int {
-    let take =
-        |lock: &'static RangeRwLock, span| lock.read_with(span, Wait::FOREVER.interruptible());
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), take) }
+    unsafe { READ.interruptible(lock, range, (start, last)) }
 }
 
 /// Locks all of `start` to `last` for reading; gives up when `token` is cancelled. A range
@@ -159,12 +194,7 @@ pub unsafe extern "C" fn fairlock_range_read_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            let until = Wait::FOREVER.cancellable(home::get(token)?);
-            lock.read_with(span, until).map_err(Errno::from)
-        })
-    }
+    unsafe { READ.cancellable(lock, range, (start, last), token) }
 }
 
 /// Locks all of `start` to `last` for reading, past those that wait for it if no writer
@@ -218,16 +248,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a time.
-    unsafe {
-        lock_until(
-            lock,
-            range,
-            (start, last),
-            (clock, deadline),
-            RangeRwLock::try_read_recursive,
-            RangeRwLock::read_recursive_with,
-        )
-    }
+    unsafe { READ_RECURSIVE.until(lock, range, (start, last), (clock, deadline)) }
 }
 
 /// As fairlock_range_read_recursive; gives up when a signal handler has run in this thread
@@ -244,11 +265,8 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_interruptible(
     start: u64,
     last: u64,
 ) -> c_int {
-    let take = |lock: &'static RangeRwLock, span| {
-        lock.read_recursive_with(span, Wait::FOREVER.interruptible())
-    };
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), take) }
+    unsafe { READ_RECURSIVE.interruptible(lock, range, (start, last)) }
 }
 
 /// As fairlock_range_read_recursive; gives up when `token` is cancelled. A range that is
@@ -268,12 +286,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            let until = Wait::FOREVER.cancellable(home::get(token)?);
-            lock.read_recursive_with(span, until).map_err(Errno::from)
-        })
-    }
+    unsafe { READ_RECURSIVE.cancellable(lock, range, (start, last), token) }
 }
 
 // ---- write ----
@@ -328,16 +341,7 @@ pub unsafe extern "C" fn fairlock_range_write_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a time.
-    unsafe {
-        lock_until(
-            lock,
-            range,
-            (start, last),
-            (clock, deadline),
-            RangeRwLock::try_write,
-            RangeRwLock::write_with,
-        )
-    }
+    unsafe { WRITE.until(lock, range, (start, last), (clock, deadline)) }
 }
 
 /// Locks all of `start` to `last` for writing; gives up when a signal handler has run in
@@ -354,10 +358,8 @@ pub unsafe extern "C" fn fairlock_range_write_interruptible(
     start: u64,
     last: u64,
 ) -> c_int {
-    let take =
-        |lock: &'static RangeRwLock, span| lock.write_with(span, Wait::FOREVER.interruptible());
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), take) }
+    unsafe { WRITE.interruptible(lock, range, (start, last)) }
 }
 
 /// Locks all of `start` to `last` for writing; gives up when `token` is cancelled. A range
@@ -377,12 +379,7 @@ pub unsafe extern "C" fn fairlock_range_write_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            let until = Wait::FOREVER.cancellable(home::get(token)?);
-            lock.write_with(span, until).map_err(Errno::from)
-        })
-    }
+    unsafe { WRITE.cancellable(lock, range, (start, last), token) }
 }
 
 // ---- what is held ----
@@ -502,17 +499,11 @@ pub unsafe extern "C" fn fairlock_range_get(
             Held::Read(guard) => (guard.span(), false),
             Held::Write(guard) => (guard.span(), true),
         };
-        // SAFETY: the caller provides room, or null.
+        // SAFETY: the caller provides room, or null: what is not asked for is not said.
         unsafe {
-            if let Some(start) = start.as_mut() {
-                *start = span.start();
-            }
-            if let Some(last) = last.as_mut() {
-                *last = span.last();
-            }
-            if let Some(writes) = writes.as_mut() {
-                *writes = kind;
-            }
+            _ = give(start, span.start());
+            _ = give(last, span.last());
+            _ = give(writes, kind);
         }
         Ok(())
     }))

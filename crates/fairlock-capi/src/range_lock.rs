@@ -6,7 +6,7 @@ use fairlock::RangeRwLock;
 use fairlock::range::{RangeAccess, RangeInfo, RangePolicy};
 use libc::c_int;
 
-use crate::errno::{Errno, status};
+use crate::errno::{Errno, give, status};
 use crate::events::{self, fairlock_events_t};
 use crate::home::{self, Home};
 
@@ -141,14 +141,10 @@ pub unsafe extern "C" fn fairlock_range_lock_policy(
     policy: *mut fairlock_range_policy_t,
 ) -> c_int {
     let look = |lock: &RangeRwLock| {
-        if policy.is_null() {
-            return Err(Errno::INVALID);
-        }
         let ns = lock.policy().overtaken_for.as_nanos();
         let overtaken_for_ns = u64::try_from(ns).unwrap_or(u64::MAX);
         // SAFETY: the caller provides room for a policy.
-        unsafe { policy.write(fairlock_range_policy_t { overtaken_for_ns, reserved: [0; 3] }) };
-        Ok(())
+        unsafe { give(policy, fairlock_range_policy_t { overtaken_for_ns, reserved: [0; 3] }) }
     };
     // SAFETY: the caller provides a lock.
     status(unsafe { home::get(lock) }.and_then(look))

@@ -7,7 +7,7 @@ use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
 use crate::deadline::Deadline;
-use crate::errno::{Errno, busy_unless, not_held_unless, status};
+use crate::errno::{Errno, busy_unless, give, not_held_unless, status};
 use crate::events::{self, fairlock_events_t};
 use crate::home::{self, Home};
 use crate::policy::{self, fairlock_policy_t};
@@ -259,14 +259,8 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rwlock_t) -> c_int {
-    let unlock = |sem: &ThinRwSem<Native>| {
-        not_held_unless(is_read_locked(sem))?;
-        // SAFETY: held for reading; by the caller, or else as the caller's mistake.
-        unsafe { sem.unlock_read_fair() };
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, unlock) }
+    unsafe { with(lock, |sem| if_held(sem, is_read_locked, ThinRwSem::unlock_read_fair)) }
 }
 
 // ---- write ----
@@ -359,14 +353,10 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_rwlock_t) -> c_int {
-    let unlock = |sem: &ThinRwSem<Native>| {
-        not_held_unless(sem.is_write_locked())?;
-        // SAFETY: held for writing; by the caller, or else as the caller's mistake.
-        unsafe { sem.unlock_write_fair() };
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, unlock) }
+    unsafe {
+        with(lock, |sem| if_held(sem, ThinRwSem::is_write_locked, ThinRwSem::unlock_write_fair))
+    }
 }
 
 /// Turns the lock held for writing into one held for reading, with no gap in which another
@@ -377,14 +367,8 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_r
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t) -> c_int {
-    let downgrade = |sem: &ThinRwSem<Native>| {
-        not_held_unless(sem.is_write_locked())?;
-        // SAFETY: held for writing; by the caller, or else as the caller's mistake.
-        unsafe { sem.downgrade() };
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, downgrade) }
+    unsafe { with(lock, |sem| if_held(sem, ThinRwSem::is_write_locked, ThinRwSem::downgrade)) }
 }
 
 // ---- looking ----
@@ -419,16 +403,8 @@ pub unsafe extern "C" fn fairlock_rwlock_policy(
     lock: *const fairlock_rwlock_t,
     policy: *mut fairlock_policy_t,
 ) -> c_int {
-    let look = |sem: &ThinRwSem<Native>| {
-        if policy.is_null() {
-            return Err(Errno::INVALID);
-        }
-        // SAFETY: the caller provides room for a policy.
-        unsafe { policy.write(fairlock_policy_t::new(sem.policy())) };
-        Ok(())
-    };
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, look) }
+    // SAFETY: the caller provides a lock, and room for a policy.
+    unsafe { with(lock, |sem| give(policy, fairlock_policy_t::new(sem.policy()))) }
 }
 
 /// Writes down how long a waiter with `grants_ahead` grants before its own waits at most, in
@@ -445,13 +421,9 @@ pub unsafe extern "C" fn fairlock_rwlock_planned_wait_ns(
     wait_ns: *mut u64,
 ) -> c_int {
     let look = |sem: &ThinRwSem<Native>| {
-        if wait_ns.is_null() {
-            return Err(Errno::INVALID);
-        }
-        let planned = sem.planned_wait_ns(grants_ahead).ok_or(Errno::UNSUPPORTED)?;
+        let planned = if wait_ns.is_null() { Some(0) } else { sem.planned_wait_ns(grants_ahead) };
         // SAFETY: the caller provides room for a number.
-        unsafe { wait_ns.write(planned) };
-        Ok(())
+        unsafe { give(wait_ns, planned.ok_or(Errno::UNSUPPORTED)?) }
     };
     // SAFETY: the caller provides a lock.
     unsafe { with(lock, look) }
@@ -501,17 +473,24 @@ fn write(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
 
 #[inline(always)]
 fn unlock_read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
-    not_held_unless(is_read_locked(sem))?;
-    // SAFETY: held for reading; by the caller, or else as the caller's mistake.
-    unsafe { sem.unlock_read() };
-    Ok(())
+    if_held(sem, is_read_locked, ThinRwSem::unlock_read)
 }
 
 #[inline(always)]
 fn unlock_write(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
-    not_held_unless(sem.is_write_locked())?;
-    // SAFETY: held for writing; by the caller, or else as the caller's mistake.
-    unsafe { sem.unlock_write() };
+    if_held(sem, ThinRwSem::is_write_locked, ThinRwSem::unlock_write)
+}
+
+/// What a holder does, if there is one.
+#[inline(always)]
+fn if_held(
+    sem: &ThinRwSem<Native>,
+    is_held: impl FnOnce(&ThinRwSem<Native>) -> bool,
+    leave: unsafe fn(&ThinRwSem<Native>),
+) -> Result<(), Errno> {
+    not_held_unless(is_held(sem))?;
+    // SAFETY: held in this way; by the caller, or else as the caller's mistake.
+    unsafe { leave(sem) };
     Ok(())
 }
 

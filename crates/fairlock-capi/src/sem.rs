@@ -126,9 +126,8 @@ pub unsafe extern "C" fn fairlock_sem_wait_interruptible(
     sem: *mut fairlock_sem_t,
     count: u32,
 ) -> c_int {
-    let wait = |sem: &Semaphore| {
-        Ok(sem.acquire_many_with(count, Wait::FOREVER.interruptible()).map(forget)?)
-    };
+    let until = Wait::FOREVER.interruptible();
+    let wait = |sem: &Semaphore| Ok(sem.acquire_many_with(count, until).map(forget)?);
     // SAFETY: the caller provides a semaphore.
     status(unsafe { get(sem) }.and_then(wait))
 }
