@@ -92,13 +92,7 @@ impl BenchRange for Open {
         Ok(Self)
     }
 
-    fn hold<R>(
-        &self,
-        _side: Side,
-        _thread: usize,
-        _range: &Range,
-        section: impl FnOnce() -> R,
-    ) -> R {
+    fn hold<R>(&self, _: Side, _: usize, _: &Range, section: impl FnOnce() -> R) -> R {
         section()
     }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, unknown};
 /// The lock of that name, if the name gives a policy by its parameters.
 pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
 where
-    RwSem<P>: lock_api::RawRwLock,
+    RwSem<P>: lock_api::RawRwLockFair,
 {
     let Some(policy) = parse(name)? else { return Ok(None) };
     let entry = LockEntry::rw::<WithPolicy<P>>(kept(name), "the lock with this policy");

@@ -13,6 +13,7 @@ use fairlock::{Policy, PublishedPolicy, ReaderSpin};
 use super::entry::{LockEntry, Runs};
 use super::monitor::{Monitor, Thin};
 use super::range::Ours;
+use super::typed::Typed;
 use super::with_policy::WithPolicy;
 use super::{BenchLock, RwBench};
 
@@ -85,37 +86,16 @@ mutex!(<P: Platform, const BATCH: u32> BatchedTicketLock<P, BATCH>, lock);
 mutex!(<P: Platform> AdaptiveTicketLock<P>, lock_with_backoff);
 mutex!(<P: PooledPlatform> ThinMutex<P>, lock);
 
-impl<P: PooledPlatform> RwBench for ThinRwSem<P> {
-    fn new() -> Self {
-        Self::new(Policy::DEFAULT)
-    }
-
-    fn read_lock(&self) {
-        self.read();
-    }
-
-    unsafe fn read_unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.unlock_read() }
-    }
-
-    fn write_lock(&self) {
-        self.write();
-    }
-
-    unsafe fn write_unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.unlock_write() }
-    }
-}
-
 /// What an [`RwLock`](fairlock::RwLock), a [`Mutex`](fairlock::Mutex) and a
 /// [`Condvar`](fairlock::Condvar) are, for platforms that have none of them.
-pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T> {
+pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T>
+where
+    ThinRwSem<P>: lock_api::RawRwLockFair,
+{
     let about = "the default, thin while nobody waits";
-    LockEntry::rw::<ThinRwSem<P>>("fairlock:thin", about)
+    LockEntry::rw::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>("fairlock:thin", about)
         .with_mutex::<ThinMutex<P>>()
-        .around_everything::<ThinRwSem<P>>()
+        .around_everything::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>()
         .with_condvar::<Monitor<Thin<P>>>()
 }
 
@@ -123,7 +103,7 @@ pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T> {
 /// [`RwLock`](fairlock::RwLock) and a [`Mutex`](fairlock::Mutex) there.
 pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchLock>() -> Vec<LockEntry<T>>
 where
-    RwSem<P>: lock_api::RawRwLock,
+    RwSem<P>: lock_api::RawRwLockFair,
 {
     let default = LockEntry::rw::<L>("fairlock:default", "RwLock: what you get without asking");
     let mut entries = vec![default.around_everything::<L>()];

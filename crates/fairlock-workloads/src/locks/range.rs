@@ -75,13 +75,7 @@ impl<L: BenchLock> BenchRange for OneLock<L> {
     }
 
     #[inline(always)]
-    fn hold<R>(
-        &self,
-        side: Side,
-        _thread: usize,
-        _range: &Range,
-        section: impl FnOnce() -> R,
-    ) -> R {
+    fn hold<R>(&self, side: Side, _: usize, _: &Range, section: impl FnOnce() -> R) -> R {
         self.0.hold(side, section)
     }
 }

@@ -4,6 +4,7 @@ use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, ReentrantMutex, RwLock};
 
 use super::entry::LockEntry;
+use super::typed::Typed;
 use super::{broken, condvar, custom, fairlock};
 use crate::error::{Error, nearest};
 use crate::workload::testbed::Real;
@@ -18,7 +19,7 @@ const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
 /// Every lock of this build, ours first, then the references and the peers;
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
-    let ours = fairlock::entries::<Native, Real, RwLock<()>, Mutex<()>>();
+    let ours = fairlock::entries::<Native, Real, Typed<RwLock<()>>, Typed<Mutex<()>>>();
     let mut locks: Vec<_> = ours.into_iter().map(with_uses).collect();
     locks.extend(fairlock::ranges::<Native, Real>());
     locks.extend(reference::entries::<Native, Real>());

@@ -23,33 +23,18 @@ pub trait BenchReentrant: Send + Sync + 'static {
     fn hold<R>(&self, section: impl FnOnce() -> R) -> R;
 }
 
-/// A lock whose every release is a fair one.
-pub struct Fair<L>(L);
+/// A reader/writer lock or mutex; `FAIR` releases with `unlock_fair`.
+pub struct Typed<L, const FAIR: bool = false>(pub(super) L);
 
 macro_rules! typed_locks_of {
     ($version:ident) => {
         const _: () = {
             use $version::*;
 
-            impl<R: RawRwLock + Send + Sync + 'static> BenchLock for RwLock<R, ()> {
-                fn create() -> Self {
-                    Self::new(())
-                }
-
-                #[inline(always)]
-                fn read<T>(&self, section: impl FnOnce() -> T) -> T {
-                    let _guard = self.read();
-                    section()
-                }
-
-                #[inline(always)]
-                fn write<T>(&self, section: impl FnOnce() -> T) -> T {
-                    let _guard = self.write();
-                    section()
-                }
-            }
-
-            impl<R: RawRwLockFair + Send + Sync + 'static> BenchLock for Fair<RwLock<R, ()>> {
+            impl<R, const FAIR: bool> BenchLock for Typed<RwLock<R, ()>, FAIR>
+            where
+                R: RawRwLockFair + Send + Sync + 'static,
+            {
                 fn create() -> Self {
                     Self(RwLock::new(()))
                 }
@@ -58,7 +43,9 @@ macro_rules! typed_locks_of {
                 fn read<T>(&self, section: impl FnOnce() -> T) -> T {
                     let guard = self.0.read();
                     let result = section();
-                    RwLockReadGuard::unlock_fair(guard);
+                    if FAIR {
+                        RwLockReadGuard::unlock_fair(guard);
+                    }
                     result
                 }
 
@@ -66,24 +53,17 @@ macro_rules! typed_locks_of {
                 fn write<T>(&self, section: impl FnOnce() -> T) -> T {
                     let guard = self.0.write();
                     let result = section();
-                    RwLockWriteGuard::unlock_fair(guard);
+                    if FAIR {
+                        RwLockWriteGuard::unlock_fair(guard);
+                    }
                     result
                 }
             }
 
-            impl<R: RawMutex + Send + Sync + 'static> BenchLock for Mutex<R, ()> {
-                fn create() -> Self {
-                    Self::new(())
-                }
-
-                #[inline(always)]
-                fn write<T>(&self, section: impl FnOnce() -> T) -> T {
-                    let _guard = self.lock();
-                    section()
-                }
-            }
-
-            impl<R: RawMutexFair + Send + Sync + 'static> BenchLock for Fair<Mutex<R, ()>> {
+            impl<R, const FAIR: bool> BenchLock for Typed<Mutex<R, ()>, FAIR>
+            where
+                R: RawMutexFair + Send + Sync + 'static,
+            {
                 fn create() -> Self {
                     Self(Mutex::new(()))
                 }
@@ -92,7 +72,9 @@ macro_rules! typed_locks_of {
                 fn write<T>(&self, section: impl FnOnce() -> T) -> T {
                     let guard = self.0.lock();
                     let result = section();
-                    MutexGuard::unlock_fair(guard);
+                    if FAIR {
+                        MutexGuard::unlock_fair(guard);
+                    }
                     result
                 }
             }

@@ -8,6 +8,7 @@ use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
 use super::BenchLock;
+use super::typed::Typed;
 
 thread_local! {
     /// The policy of locks that this thread makes.
@@ -24,23 +25,23 @@ pub fn with_policy<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
 
 /// The lock on a platform, with the thread's policy: one type for all policies, as workloads are
 /// compiled for each type.
-pub struct WithPolicy<P: Platform>(lock_api::RwLock<RwSem<P>, ()>);
+pub struct WithPolicy<P: Platform>(Typed<lock_api::RwLock<RwSem<P>, ()>>);
 
 impl<P: Platform> BenchLock for WithPolicy<P>
 where
-    RwSem<P>: lock_api::RawRwLock,
+    RwSem<P>: lock_api::RawRwLockFair,
 {
     fn create() -> Self {
-        Self(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ()))
+        Self(Typed(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ())))
     }
 
     #[inline(always)]
     fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        BenchLock::read(&self.0, section)
+        self.0.read(section)
     }
 
     #[inline(always)]
     fn write<R>(&self, section: impl FnOnce() -> R) -> R {
-        BenchLock::write(&self.0, section)
+        self.0.write(section)
     }
 }

@@ -3,36 +3,36 @@
 
 use crate::locks::condvar;
 use crate::locks::entry::LockEntry;
-use crate::locks::typed::Fair;
+use crate::locks::typed::Typed;
 use parking_lot::{Mutex, ReentrantMutex, RwLock};
 use parking_lot_012::{Mutex as Mutex12, ReentrantMutex as ReentrantMutex12, RwLock as RwLock12};
 
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::rw::<RwLock<()>>("parking_lot", "parking_lot 0.13")
-            .with_mutex::<Mutex<()>>()
-            .around_everything::<RwLock<()>>()
+        LockEntry::rw::<Typed<RwLock<()>>>("parking_lot", "parking_lot 0.13")
+            .with_mutex::<Typed<Mutex<()>>>()
+            .around_everything::<Typed<RwLock<()>>>()
             .with_condvar::<condvar::ParkingLot>()
             .with_upgradable::<RwLock<()>>()
             .with_reentrant::<ReentrantMutex<()>>(),
-        LockEntry::rw::<Fair<RwLock<()>>>(
+        LockEntry::rw::<Typed<RwLock<()>, true>>(
             "parking_lot:fair",
             "parking_lot 0.13, every release hands over to a waiter",
         )
-        .with_mutex::<Fair<Mutex<()>>>(),
-        LockEntry::rw::<RwLock12<()>>(
+        .with_mutex::<Typed<Mutex<()>, true>>(),
+        LockEntry::rw::<Typed<RwLock12<()>>>(
             "parking_lot_0.12",
             "parking_lot 0.12, with its eventual fairness",
         )
-        .with_mutex::<Mutex12<()>>()
-        .around_everything::<RwLock12<()>>()
+        .with_mutex::<Typed<Mutex12<()>>>()
+        .around_everything::<Typed<RwLock12<()>>>()
         .with_upgradable::<RwLock12<()>>()
         .with_reentrant::<ReentrantMutex12<()>>(),
-        LockEntry::rw::<Fair<RwLock12<()>>>(
+        LockEntry::rw::<Typed<RwLock12<()>, true>>(
             "parking_lot_0.12:fair",
             "parking_lot 0.12, every release hands over to a waiter",
         )
-        .with_mutex::<Fair<Mutex12<()>>>(),
+        .with_mutex::<Typed<Mutex12<()>, true>>(),
     ]
 }

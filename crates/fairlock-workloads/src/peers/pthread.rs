@@ -78,12 +78,6 @@ impl<const PREFER_WRITER: bool> RwBench for RwLock<PREFER_WRITER> {
     }
 
     #[inline(always)]
-    unsafe fn read_unlock(&self) {
-        // SAFETY: as above, and the caller holds it.
-        check(unsafe { libc::pthread_rwlock_unlock(self.0.get()) });
-    }
-
-    #[inline(always)]
     fn write_lock(&self) {
         // SAFETY: as in `read_lock`.
         check(unsafe { libc::pthread_rwlock_wrlock(self.0.get()) });
@@ -91,7 +85,7 @@ impl<const PREFER_WRITER: bool> RwBench for RwLock<PREFER_WRITER> {
 
     #[inline(always)]
     unsafe fn write_unlock(&self) {
-        // SAFETY: as in `read_unlock`.
+        // SAFETY: as above, and the caller holds it, on whichever side.
         check(unsafe { libc::pthread_rwlock_unlock(self.0.get()) });
     }
 }

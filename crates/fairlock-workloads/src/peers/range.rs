@@ -26,13 +26,7 @@ impl BenchRange for RangeMutexPeer {
     }
 
     #[inline(always)]
-    fn hold<R>(
-        &self,
-        _side: Side,
-        _thread: usize,
-        range: &Range,
-        section: impl FnOnce() -> R,
-    ) -> R {
+    fn hold<R>(&self, _: Side, _: usize, range: &Range, section: impl FnOnce() -> R) -> R {
         let _guard = self.0.lock(clamp(range, self.0.len()));
         section()
     }
@@ -53,13 +47,7 @@ impl BenchRange for RangeLockPeer {
     }
 
     #[inline(always)]
-    fn hold<R>(
-        &self,
-        _side: Side,
-        _thread: usize,
-        range: &Range,
-        section: impl FnOnce() -> R,
-    ) -> R {
+    fn hold<R>(&self, _: Side, _: usize, range: &Range, section: impl FnOnce() -> R) -> R {
         let range = clamp(range, self.0.data_len());
         loop {
             if let Ok(_guard) = self.0.try_lock(range.clone()) {

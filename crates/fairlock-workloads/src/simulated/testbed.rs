@@ -163,10 +163,6 @@ impl Testbed for Simulated {
         1.0
     }
 
-    fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync {
-        move || fairlock_sim::busy(ns)
-    }
-
     fn work(&self, ns: u64) {
         fairlock_sim::busy(ns);
     }

@@ -29,6 +29,6 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
             let section = || testbed.pauses(cell.cs_load);
             contend::<L, T>(cell, testbed, section, section)
         }
-        _ => contend::<L, T>(cell, testbed, || (), testbed.busy_section(1_000)),
+        _ => contend::<L, T>(cell, testbed, || (), || testbed.work(1_000)),
     }
 }

@@ -41,9 +41,6 @@ pub trait Testbed: Sync {
     /// What a tick is worth. More exact the later it is asked for.
     fn ns_per_tick(&self) -> f64;
 
-    /// A section of this length, as CPU work.
-    fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync;
-
     /// CPU work of this length.
     fn work(&self, ns: u64);
 
@@ -175,11 +172,6 @@ impl Testbed for Real {
 
     fn ns_per_tick(&self) -> f64 {
         self.clock.ns_per_tick()
-    }
-
-    fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync {
-        let turns = (self.busy_turns_per_us * ns).div_ceil(1_000);
-        move || busy(turns)
     }
 
     #[inline(always)]

@@ -35,7 +35,7 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
     match cell.case {
         Case::Read => measure(cell, testbed, BATCH, || || lock.0.read(|| ())),
         Case::EachWrite => {
-            each(cell, testbed, L::create, |lock: &L, section| lock.write(|| section.run()))
+            each(cell, testbed, L::create, |lock: &L, guarded| lock.write(|| add_one(guarded)))
         }
         _ => measure(cell, testbed, BATCH, || || lock.0.write(|| ())),
     }
@@ -44,7 +44,9 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
 /// Runs one cell of a mutex.
 pub fn run_mutex<M: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     if cell.case == Case::EachMutex {
-        return each(cell, testbed, M::create, |mutex: &M, section| mutex.write(|| section.run()));
+        return each(cell, testbed, M::create, |mutex: &M, guarded| {
+            mutex.write(|| add_one(guarded))
+        });
     }
     let mutex = Padded(M::create());
     measure(cell, testbed, BATCH, || || mutex.0.write(|| ()))
@@ -81,13 +83,11 @@ pub fn run_reentrant<M: BenchReentrant, T: Testbed>(
 }
 
 /// What a lock of many guards.
-struct Guarded(AtomicU64);
+type Guarded = AtomicU64;
 
-impl Guarded {
-    #[inline(always)]
-    fn run(&self) {
-        self.0.store(self.0.load(Relaxed) + 1, Relaxed);
-    }
+#[inline(always)]
+fn add_one(guarded: &Guarded) {
+    guarded.store(guarded.load(Relaxed) + 1, Relaxed);
 }
 
 /// Takes many locks, each beside what it guards, one after the other.
@@ -98,7 +98,7 @@ fn each<L: Sync, T: Testbed>(
     hold: impl Fn(&L, &Guarded) + Sync,
 ) -> Result<CellReport, Error> {
     let count = EACH.min(EACH_BYTES / size_of::<(L, Guarded)>());
-    let locks: Vec<_> = (0..count).map(|_| (create(), Guarded(AtomicU64::new(0)))).collect();
+    let locks: Vec<_> = (0..count).map(|_| (create(), Guarded::new(0))).collect();
     measure(cell, testbed, BATCH, || {
         let (mut next, hold) = (locks.iter().cycle(), &hold);
         move || {

@@ -19,16 +19,16 @@ const NARROW: u64 = 16;
 /// other threads, which read and write by turns.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create(SLOTS, cell.threads)?);
-    let section_ns = cell.range.section_ns.unwrap_or(0);
-    let write = testbed.busy_section(u64::from(section_ns));
-    let read = testbed.busy_section(u64::from(cell.range.read_ns.unwrap_or(section_ns)));
+    let write_ns = cell.range.section_ns.unwrap_or(0);
+    let read_ns = cell.range.read_ns.unwrap_or(write_ns);
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let mut random = Random::new(cell.seed, index);
         let mut both = Both::new();
         loop {
             let (range, reads) = next(cell, index, &mut random);
             let side = Side::of(reads);
-            let section = || testbed.section(side, || if reads { read() } else { write() });
+            let section_ns = u64::from(if reads { read_ns } else { write_ns });
+            let section = || testbed.section(side, || testbed.work(section_ns));
             let asked = if range == EVERYTHING {
                 testbed.asks(side)
             } else {

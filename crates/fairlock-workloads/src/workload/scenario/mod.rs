@@ -161,32 +161,30 @@ fn is_starved(ops: u64, waited: u64, window: f64) -> bool {
     ops <= 1 && waited as f64 > window / 2.0
 }
 
-/// The sums of what the threads of a group, or of a side, did.
+/// What the threads of a group, or of a side, did.
 #[derive(Default)]
 struct Sums {
-    rounds: Vec<u64>,
-    waits: Vec<Durations>,
+    tallies: Vec<Tally>,
     lengths: Vec<Durations>,
     starved: usize,
 }
 
-#[derive(Default)]
-struct SideSums {
-    tallies: Vec<Tally>,
-    starved: usize,
-}
-
-impl SideSums {
+impl Sums {
     fn report(self, ns_per_tick: f64) -> Option<SideReport> {
         let starved = Some(self.starved);
-        Tally::report(self.tallies, ns_per_tick).map(|side| SideReport { starved, ..side })
+        let latency = Durations::summarize(self.lengths, ns_per_tick);
+        Tally::report(self.tallies, ns_per_tick).map(|report| SideReport {
+            starved,
+            latency,
+            ..report
+        })
     }
 }
 
 fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64) -> CellReport {
     let window_ticks = window.as_nanos() as f64 / ns_per_tick;
-    let mut sides = [SideSums::default(), SideSums::default()];
-    let mut groups: Vec<Sums> = scenario.groups.iter().map(|_| Sums::default()).collect();
+    let mut sides = [Sums::default(), Sums::default()];
+    let mut groups: Vec<_> = scenario.groups.iter().map(|_| Sums::default()).collect();
     for (index, own) in all.into_iter().enumerate() {
         let number = scenario.group_of(index);
         let waits = own.both.waits();
@@ -194,8 +192,7 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
         let group = &mut groups[number];
         let (ops, waited) = (read.ops + write.ops, own.waited.iter().sum());
         group.starved += usize::from(is_starved(ops, waited, window_ticks));
-        group.rounds.push(own.rounds);
-        group.waits.push(waits);
+        group.tallies.push(Tally { ops: own.rounds, waits });
         group.lengths.push(own.lengths);
         // The threads of a side are those whose rounds may be on it.
         for (side, reads, tally) in [(0, false, write), (1, true, read)] {
@@ -206,15 +203,8 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
             }
         }
     }
-    let groups = scenario.groups.iter().zip(groups).map(|(group, sums)| GroupReport {
-        name: group.name.clone(),
-        report: SideReport {
-            ops: sums.rounds,
-            starved: Some(sums.starved),
-            wait: Durations::summarize(sums.waits, ns_per_tick),
-            latency: Durations::summarize(sums.lengths, ns_per_tick),
-            ..SideReport::default()
-        },
+    let groups = scenario.groups.iter().zip(groups).filter_map(|(group, sums)| {
+        Some(GroupReport { name: group.name.clone(), report: sums.report(ns_per_tick)? })
     });
     let groups = groups.collect();
     let [write, read] = sides.map(|side| side.report(ns_per_tick));
