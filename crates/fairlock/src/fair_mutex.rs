@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::RawMutex;
+use crate::inner::by_inner;
+use crate::{GuardMarker, RawMutex};
 
 /// The raw lock of [`FairMutex`]: a [`RawMutex`] whose every release is a fair one.
 #[derive(Debug)]
@@ -40,43 +41,24 @@ pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
     FairMutex::new(value)
 }
 
-type Guard = <RawMutex as lock_api::RawMutex>::Guard;
-
 // SAFETY: as for the lock inside: a fair release is a release.
 unsafe impl lock_api::RawMutex for RawFairMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(<RawMutex as lock_api::RawMutex>::INIT);
-    type Guard = Guard;
+    type Guard = GuardMarker;
+
+    by_inner!(RawMutex: takes lock, tries try_lock, asks is_locked,);
 
     #[inline]
-    fn lock(&self) -> Guard {
-        lock_api::RawMutex::lock(&self.0)
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Guard> {
-        lock_api::RawMutex::try_lock(&self.0)
-    }
-
-    #[inline]
-    unsafe fn unlock(&self, guard: Guard) {
+    unsafe fn unlock(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawMutexFair::unlock_fair(self, guard) }
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        lock_api::RawMutex::is_locked(&self.0)
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawMutexFair for RawFairMutex {
-    #[inline]
-    unsafe fn unlock_fair(&self, guard: Guard) {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawMutexFair::unlock_fair(&self.0, guard) }
-    }
+    by_inner!(RawMutexFair: releases unlock_fair,);
 }
 
 // SAFETY: as for the lock inside.
@@ -84,11 +66,8 @@ unsafe impl lock_api::RawMutexTimed for RawFairMutex {
     type Duration = Duration;
     type Instant = Instant;
 
-    fn try_lock_for(&self, timeout: Duration) -> Option<Guard> {
-        lock_api::RawMutexTimed::try_lock_for(&self.0, timeout)
-    }
-
-    fn try_lock_until(&self, deadline: Instant) -> Option<Guard> {
-        lock_api::RawMutexTimed::try_lock_until(&self.0, deadline)
+    by_inner! { RawMutexTimed:
+        tries try_lock_for(timeout: Duration),
+        tries try_lock_until(deadline: Instant),
     }
 }

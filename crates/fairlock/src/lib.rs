@@ -144,6 +144,8 @@ pub mod fault;
 #[cfg(not(any(fairlock_faults, test)))]
 mod fault;
 mod guard;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod inner;
 mod inspect;
 #[cfg(all(feature = "lock_api_04", not(fairlock_loom)))]
 pub mod lock_api_04;

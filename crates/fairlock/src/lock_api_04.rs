@@ -100,8 +100,48 @@ type Marker = lock_api::GuardNoSend;
 #[cfg(feature = "send_guard")]
 type Marker = lock_api::GuardSend;
 
-/// Implements the traits of this version for a mutex, by those of `lock_api` 0.5, whose guards hold
-/// nothing.
+/// Methods of this version by those of the same names of `lock_api` 0.5, whose guards hold nothing.
+macro_rules! methods {
+    ($trait:ident: $($kind:ident $method:ident $(($limit:ident: $type:ty))?,)*) => {
+        $(methods!(@$kind $trait::$method $(($limit: $type))?);)*
+    };
+    (@takes $trait:ident::$method:ident) => {
+        #[inline]
+        fn $method(&self) {
+            ::lock_api::$trait::$method(self);
+        }
+    };
+    (@tries $trait:ident::$method:ident $(($limit:ident: $type:ty))?) => {
+        #[inline]
+        fn $method(&self $(, $limit: $type)?) -> bool {
+            ::lock_api::$trait::$method(self $(, $limit)?).is_some()
+        }
+    };
+    (@asks $trait:ident::$method:ident) => {
+        #[inline]
+        fn $method(&self) -> bool {
+            ::lock_api::$trait::$method(self)
+        }
+    };
+    // Releases the lock, or changes how it is held.
+    (@leaves $trait:ident::$method:ident) => {
+        #[inline]
+        unsafe fn $method(&self) {
+            // SAFETY: the caller's promise.
+            unsafe { ::lock_api::$trait::$method(self, GuardMarker::new()) };
+        }
+    };
+    (@upgrades $trait:ident::$method:ident $(($limit:ident: $type:ty))?) => {
+        #[inline]
+        unsafe fn $method(&self $(, $limit: $type)?) -> bool {
+            let guard = GuardMarker::new();
+            // SAFETY: the caller's promise.
+            unsafe { ::lock_api::$trait::$method(self, guard $(, $limit)?) }.is_ok()
+        }
+    };
+}
+
+/// Implements the traits of this version for a mutex, by those of `lock_api` 0.5.
 macro_rules! raw_mutex {
     ($raw:ident) => {
         // SAFETY: as for `lock_api` 0.5.
@@ -110,35 +150,12 @@ macro_rules! raw_mutex {
             const INIT: Self = <Self as ::lock_api::RawMutex>::INIT;
             type GuardMarker = Marker;
 
-            #[inline]
-            fn lock(&self) {
-                ::lock_api::RawMutex::lock(self);
-            }
-
-            #[inline]
-            fn try_lock(&self) -> bool {
-                ::lock_api::RawMutex::try_lock(self).is_some()
-            }
-
-            #[inline]
-            unsafe fn unlock(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawMutex::unlock(self, GuardMarker::new()) }
-            }
-
-            #[inline]
-            fn is_locked(&self) -> bool {
-                ::lock_api::RawMutex::is_locked(self)
-            }
+            methods!(RawMutex: takes lock, tries try_lock, leaves unlock, asks is_locked,);
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawMutexFair for $raw {
-            #[inline]
-            unsafe fn unlock_fair(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawMutexFair::unlock_fair(self, GuardMarker::new()) }
-            }
+            methods!(RawMutexFair: leaves unlock_fair,);
         }
 
         // SAFETY: as above.
@@ -146,12 +163,9 @@ macro_rules! raw_mutex {
             type Duration = Duration;
             type Instant = Instant;
 
-            fn try_lock_for(&self, timeout: Duration) -> bool {
-                ::lock_api::RawMutexTimed::try_lock_for(self, timeout).is_some()
-            }
-
-            fn try_lock_until(&self, deadline: Instant) -> bool {
-                ::lock_api::RawMutexTimed::try_lock_until(self, deadline).is_some()
+            methods! { RawMutexTimed:
+                tries try_lock_for(timeout: Duration),
+                tries try_lock_until(deadline: Instant),
             }
         }
     };
@@ -179,69 +193,26 @@ macro_rules! raw_rwlock {
             const INIT: Self = <Self as ::lock_api::RawRwLock>::INIT;
             type GuardMarker = Marker;
 
-            #[inline]
-            fn lock_shared(&self) {
-                ::lock_api::RawRwLock::lock_shared(self);
-            }
-
-            #[inline]
-            fn try_lock_shared(&self) -> bool {
-                ::lock_api::RawRwLock::try_lock_shared(self).is_some()
-            }
-
-            #[inline]
-            unsafe fn unlock_shared(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLock::unlock_shared(self, GuardMarker::new()) }
-            }
-
-            #[inline]
-            fn lock_exclusive(&self) {
-                ::lock_api::RawRwLock::lock_exclusive(self);
-            }
-
-            #[inline]
-            fn try_lock_exclusive(&self) -> bool {
-                ::lock_api::RawRwLock::try_lock_exclusive(self).is_some()
-            }
-
-            #[inline]
-            unsafe fn unlock_exclusive(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLock::unlock_exclusive(self, GuardMarker::new()) }
-            }
-
-            #[inline]
-            fn is_locked(&self) -> bool {
-                ::lock_api::RawRwLock::is_locked(self)
-            }
-
-            #[inline]
-            fn is_locked_exclusive(&self) -> bool {
-                ::lock_api::RawRwLock::is_locked_exclusive(self)
+            methods! { RawRwLock:
+                takes lock_shared,
+                tries try_lock_shared,
+                leaves unlock_shared,
+                takes lock_exclusive,
+                tries try_lock_exclusive,
+                leaves unlock_exclusive,
+                asks is_locked,
+                asks is_locked_exclusive,
             }
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawRwLockFair for $raw {
-            unsafe fn unlock_shared_fair(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockFair::unlock_shared_fair(self, GuardMarker::new()) }
-            }
-
-            unsafe fn unlock_exclusive_fair(&self) {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockFair::unlock_exclusive_fair(self, guard) }
-            }
+            methods!(RawRwLockFair: leaves unlock_shared_fair, leaves unlock_exclusive_fair,);
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawRwLockDowngrade for $raw {
-            unsafe fn downgrade(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockDowngrade::downgrade(self, GuardMarker::new()) };
-            }
+            methods!(RawRwLockDowngrade: leaves downgrade,);
         }
 
         // SAFETY: as above.
@@ -249,108 +220,45 @@ macro_rules! raw_rwlock {
             type Duration = Duration;
             type Instant = Instant;
 
-            fn try_lock_shared_for(&self, timeout: Duration) -> bool {
-                ::lock_api::RawRwLockTimed::try_lock_shared_for(self, timeout).is_some()
-            }
-
-            fn try_lock_shared_until(&self, deadline: Instant) -> bool {
-                ::lock_api::RawRwLockTimed::try_lock_shared_until(self, deadline).is_some()
-            }
-
-            fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
-                ::lock_api::RawRwLockTimed::try_lock_exclusive_for(self, timeout).is_some()
-            }
-
-            fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
-                ::lock_api::RawRwLockTimed::try_lock_exclusive_until(self, deadline).is_some()
+            methods! { RawRwLockTimed:
+                tries try_lock_shared_for(timeout: Duration),
+                tries try_lock_shared_until(deadline: Instant),
+                tries try_lock_exclusive_for(timeout: Duration),
+                tries try_lock_exclusive_until(deadline: Instant),
             }
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawRwLockUpgrade for $raw {
-            #[inline]
-            fn lock_upgradable(&self) {
-                ::lock_api::RawRwLockUpgrade::lock_upgradable(self);
-            }
-
-            #[inline]
-            fn try_lock_upgradable(&self) -> bool {
-                ::lock_api::RawRwLockUpgrade::try_lock_upgradable(self).is_some()
-            }
-
-            #[inline]
-            unsafe fn unlock_upgradable(&self) {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockUpgrade::unlock_upgradable(self, guard) }
-            }
-
-            #[inline]
-            unsafe fn upgrade(&self) {
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockUpgrade::upgrade(self, GuardMarker::new()) };
-            }
-
-            #[inline]
-            unsafe fn try_upgrade(&self) -> bool {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockUpgrade::try_upgrade(self, guard) }.is_ok()
+            methods! { RawRwLockUpgrade:
+                takes lock_upgradable,
+                tries try_lock_upgradable,
+                leaves unlock_upgradable,
+                leaves upgrade,
+                upgrades try_upgrade,
             }
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawRwLockUpgradeFair for $raw {
-            unsafe fn unlock_upgradable_fair(&self) {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockUpgradeFair::unlock_upgradable_fair(self, guard) }
-            }
+            methods!(RawRwLockUpgradeFair: leaves unlock_upgradable_fair,);
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawRwLockUpgradeDowngrade for $raw {
-            unsafe fn downgrade_upgradable(&self) {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockUpgradeDowngrade::downgrade_upgradable(self, guard) };
-            }
-
-            unsafe fn downgrade_to_upgradable(&self) {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe {
-                    ::lock_api::RawRwLockUpgradeDowngrade::downgrade_to_upgradable(self, guard)
-                };
+            methods! { RawRwLockUpgradeDowngrade:
+                leaves downgrade_upgradable,
+                leaves downgrade_to_upgradable,
             }
         }
 
         // SAFETY: as above.
         unsafe impl lock_api::RawRwLockUpgradeTimed for $raw {
-            fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
-                ::lock_api::RawRwLockUpgradeTimed::try_lock_upgradable_for(self, timeout).is_some()
-            }
-
-            fn try_lock_upgradable_until(&self, deadline: Instant) -> bool {
-                let locked =
-                    ::lock_api::RawRwLockUpgradeTimed::try_lock_upgradable_until(self, deadline);
-                locked.is_some()
-            }
-
-            unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe { ::lock_api::RawRwLockUpgradeTimed::try_upgrade_for(self, guard, timeout) }
-                    .is_ok()
-            }
-
-            unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
-                let guard = GuardMarker::new();
-                // SAFETY: the caller's promise.
-                unsafe {
-                    ::lock_api::RawRwLockUpgradeTimed::try_upgrade_until(self, guard, deadline)
-                }
-                .is_ok()
+            methods! { RawRwLockUpgradeTimed:
+                tries try_lock_upgradable_for(timeout: Duration),
+                tries try_lock_upgradable_until(deadline: Instant),
+                upgrades try_upgrade_for(timeout: Duration),
+                upgrades try_upgrade_until(deadline: Instant),
             }
         }
     };

@@ -9,6 +9,7 @@ use super::RawRwLock;
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
+use crate::inner::by_inner;
 use crate::wait::Wait;
 
 /// The raw lock of [`RecursiveRwLock`]: a [`RawRwLock`] whose every read is a recursive one.
@@ -71,58 +72,24 @@ unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
         RawRwLockExt::try_read_recursive(&self.0).then(GuardMarker::new)
     }
 
-    #[inline]
-    unsafe fn unlock_shared(&self, guard: GuardMarker) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unlock_shared(guard) }
-    }
-
-    #[inline]
-    fn lock_exclusive(&self) -> GuardMarker {
-        self.0.lock_exclusive()
-    }
-
-    #[inline]
-    fn try_lock_exclusive(&self) -> Option<GuardMarker> {
-        self.0.try_lock_exclusive()
-    }
-
-    #[inline]
-    unsafe fn unlock_exclusive(&self, guard: GuardMarker) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unlock_exclusive(guard) }
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
-    }
-
-    #[inline]
-    fn is_locked_exclusive(&self) -> bool {
-        self.0.is_locked_exclusive()
+    by_inner! { RawRwLock:
+        releases unlock_shared,
+        takes lock_exclusive,
+        tries try_lock_exclusive,
+        releases unlock_exclusive,
+        asks is_locked,
+        asks is_locked_exclusive,
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockFair for RawRwLockRecursive {
-    unsafe fn unlock_shared_fair(&self, guard: GuardMarker) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unlock_shared_fair(guard) }
-    }
-
-    unsafe fn unlock_exclusive_fair(&self, guard: GuardMarker) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unlock_exclusive_fair(guard) }
-    }
+    by_inner!(RawRwLockFair: releases unlock_shared_fair, releases unlock_exclusive_fair,);
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLockRecursive {
-    unsafe fn downgrade(&self, guard: GuardMarker) -> GuardMarker {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockDowngrade::downgrade(&self.0, guard) }
-    }
+    by_inner!(RawRwLockDowngrade: changes downgrade,);
 }
 
 // SAFETY: as for `RawRwLock`.
@@ -131,23 +98,18 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
     type Instant = Instant;
 
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout))
-            .is_ok()
-            .then(GuardMarker::new)
+        let taken = RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout));
+        taken.is_ok().then(GuardMarker::new)
     }
 
     fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline))
-            .is_ok()
-            .then(GuardMarker::new)
+        let taken = RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline));
+        taken.is_ok().then(GuardMarker::new)
     }
 
-    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        self.0.try_lock_exclusive_for(timeout)
-    }
-
-    fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        self.0.try_lock_exclusive_until(deadline)
+    by_inner! { RawRwLockTimed:
+        tries try_lock_exclusive_for(timeout: Duration),
+        tries try_lock_exclusive_until(deadline: Instant),
     }
 }
 
@@ -155,81 +117,34 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLockRecursive {
     type UpgradableGuard = GuardMarker;
 
-    #[inline]
-    fn lock_upgradable(&self) -> GuardMarker {
-        self.0.lock_upgradable()
-    }
-
-    #[inline]
-    fn try_lock_upgradable(&self) -> Option<GuardMarker> {
-        self.0.try_lock_upgradable()
-    }
-
-    #[inline]
-    unsafe fn unlock_upgradable(&self, guard: GuardMarker) {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockUpgrade::unlock_upgradable(&self.0, guard) }
-    }
-
-    #[inline]
-    unsafe fn upgrade(&self, guard: GuardMarker) -> GuardMarker {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockUpgrade::upgrade(&self.0, guard) }
-    }
-
-    #[inline]
-    unsafe fn try_upgrade(&self, guard: GuardMarker) -> Result<GuardMarker, GuardMarker> {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockUpgrade::try_upgrade(&self.0, guard) }
+    by_inner! { RawRwLockUpgrade:
+        takes lock_upgradable,
+        tries try_lock_upgradable,
+        releases unlock_upgradable,
+        changes upgrade,
+        upgrades try_upgrade,
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLockRecursive {
-    unsafe fn unlock_upgradable_fair(&self, guard: GuardMarker) {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockUpgradeFair::unlock_upgradable_fair(&self.0, guard) }
-    }
+    by_inner!(RawRwLockUpgradeFair: releases unlock_upgradable_fair,);
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLockRecursive {
-    unsafe fn downgrade_upgradable(&self, guard: GuardMarker) -> GuardMarker {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockUpgradeDowngrade::downgrade_upgradable(&self.0, guard) }
-    }
-
-    unsafe fn downgrade_to_upgradable(&self, guard: GuardMarker) -> GuardMarker {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawRwLockUpgradeDowngrade::downgrade_to_upgradable(&self.0, guard) }
+    by_inner! { RawRwLockUpgradeDowngrade:
+        changes downgrade_upgradable,
+        changes downgrade_to_upgradable,
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLockRecursive {
-    fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        self.0.try_lock_upgradable_for(timeout)
-    }
-
-    fn try_lock_upgradable_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        self.0.try_lock_upgradable_until(deadline)
-    }
-
-    unsafe fn try_upgrade_for(
-        &self,
-        guard: GuardMarker,
-        timeout: Duration,
-    ) -> Result<GuardMarker, GuardMarker> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.try_upgrade_for(guard, timeout) }
-    }
-
-    unsafe fn try_upgrade_until(
-        &self,
-        guard: GuardMarker,
-        deadline: Instant,
-    ) -> Result<GuardMarker, GuardMarker> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.try_upgrade_until(guard, deadline) }
+    by_inner! { RawRwLockUpgradeTimed:
+        tries try_lock_upgradable_for(timeout: Duration),
+        tries try_lock_upgradable_until(deadline: Instant),
+        upgrades try_upgrade_for(timeout: Duration),
+        upgrades try_upgrade_until(deadline: Instant),
     }
 }
