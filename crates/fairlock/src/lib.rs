@@ -134,7 +134,6 @@ mod const_new;
 #[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
 pub mod deadlock;
 #[cfg(not(all(feature = "deadlock_detection", not(fairlock_loom))))]
-#[path = "deadlock/off.rs"]
 mod deadlock;
 pub mod events;
 #[cfg(all(feature = "std", not(fairlock_loom)))]

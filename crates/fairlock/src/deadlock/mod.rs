@@ -1,7 +1,7 @@
 //! Deadlocks: which threads wait for each other, and where (feature `deadlock_detection`).
 //!
 //! With the feature on, each thread notes which locks it holds, and, when it has to wait for one
-//! without an end, which one that is and from where it waits. [`check_deadlock`] looks for circles
+//! without an end, which one that is and from where it waits. `check_deadlock` looks for circles
 //! in that. It is for builds that look for a fault: each acquisition and release takes a lock of
 //! the thread's own, and each wait captures a backtrace. With the feature off nothing is noted.
 //!
@@ -39,91 +39,33 @@
 //! taken off some thread that holds it in that mode: with several readers that may be the wrong
 //! one.
 
-use std::backtrace::Backtrace;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-use std::vec::Vec;
+#[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
+mod notes;
+/// Without the feature nothing is noted, and this costs nothing.
+#[cfg(not(all(feature = "deadlock_detection", not(fairlock_loom))))]
+mod notes {
+    use super::Mode;
 
-use crate::system::fork::{self, PerProcess};
+    #[inline(always)]
+    pub(super) fn note_wait<L>(_lock: &L, _mode: Mode, _upgrades: bool) {}
 
-/// A thread that waits for another one of its circle.
-#[derive(Debug, Clone)]
-pub struct DeadlockedThread {
-    thread_id: usize,
-    backtrace: Arc<Backtrace>,
+    #[inline(always)]
+    pub(crate) fn acquired<L>(_lock: &L, _mode: Mode) {}
+
+    #[inline(always)]
+    pub(crate) fn changes<L>(_lock: &L, _from: Mode, _to: Mode) {}
+
+    #[inline(always)]
+    pub(crate) fn releases<L>(_lock: &L, _mode: Mode) {}
 }
 
-impl DeadlockedThread {
-    /// The system's number of the thread on Linux, as debuggers show it; elsewhere a number
-    /// that no other live thread has.
-    pub fn thread_id(&self) -> usize {
-        self.thread_id
-    }
+use notes::note_wait;
+#[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
+pub use notes::{DeadlockedThread, check_deadlock};
+pub(crate) use notes::{acquired, changes, releases};
 
-    /// From where it waits. Captured whatever `RUST_BACKTRACE` says.
-    pub fn backtrace(&self) -> &Backtrace {
-        &self.backtrace
-    }
-}
-
-/// Looks for deadlocks that have come about since the last call: one list for each, in which
-/// every thread waits for the next one, and the last for the first.
-///
-/// Of several circles that share threads one is reported. All threads that acquire or release a lock
-/// wait meanwhile, for some microseconds.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use fairlock::deadlock;
-///
-/// std::thread::spawn(|| {
-///     loop {
-///         for threads in deadlock::check_deadlock() {
-///             for thread in threads {
-///                 eprintln!("thread {} waits:\n{}", thread.thread_id(), thread.backtrace());
-///             }
-///         }
-///         std::thread::sleep(Duration::from_secs(10));
-///     }
-/// });
-/// ```
-pub fn check_deadlock() -> Vec<Vec<DeadlockedThread>> {
-    unnoted(look).unwrap_or_default()
-}
-
-fn look() -> Vec<Vec<DeadlockedThread>> {
-    let records = locked(&RECORDS);
-    // All threads are locked at the same instant; otherwise they might be seen to hold what they
-    // held one after the other. A thread that was granted its lock and has not noted that yet still
-    // seems to wait. But then nobody is in its way, or seems to be, as a release is noted before it
-    // is made.
-    let mut threads: Vec<_> = records.iter().map(|record| locked(&record.state)).collect();
-    let next: Vec<_> = threads.iter().map(|thread| in_the_way(thread, &threads)).collect();
-    for wait in threads.iter_mut().filter_map(|thread| thread.waits.as_mut()) {
-        wait.seen = true;
-    }
-    let mut found = Vec::new();
-    for circle in circles(&next) {
-        let mut is_new = false;
-        let mut list = Vec::new();
-        for thread in circle {
-            if let Some(wait) = &mut threads[thread].waits {
-                is_new |= !core::mem::replace(&mut wait.reported, true);
-                let backtrace = wait.backtrace.clone();
-                // Relaxed: it changes only in the child of a fork, before there are other threads.
-                let thread_id = records[thread].thread_id.load(Ordering::Relaxed);
-                list.push(DeadlockedThread { thread_id, backtrace });
-            }
-        }
-        if is_new {
-            found.push(list);
-        }
-    }
-    found
-}
+/// Whether locks are noted.
+const NOTES: bool = cfg!(all(feature = "deadlock_detection", not(fairlock_loom)));
 
 /// How a lock is held, or wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,32 +82,17 @@ impl Mode {
     fn held(self) -> Self {
         if self == Self::Recursive { Self::Shared } else { self }
     }
-
-    /// Whether a thread that wants a lock in this mode waits behind those that have waited longer
-    /// to have the lock alone.
-    fn queues(self) -> bool {
-        matches!(self, Self::Shared | Self::Upgradable)
-    }
-
-    /// Whether a thread that wants a lock in this mode waits for one that holds it in that mode.
-    /// Threads that come at the same time do not wait for each other.
-    fn waits_for(self, held: Mode) -> bool {
-        match self {
-            Mode::Shared | Mode::Recursive => held == Mode::Exclusive,
-            Mode::Upgradable => held != Mode::Shared,
-            Mode::Exclusive => true,
-        }
-    }
 }
 
 /// Takes a lock: by `attempt` if that succeeds, else by `wait`, which does not end without it.
+#[inline(always)]
 pub(crate) fn acquire<L>(
     lock: &L,
     mode: Mode,
     attempt: impl FnOnce() -> bool,
     wait: impl FnOnce(),
 ) {
-    if !attempt() {
+    if !NOTES || !attempt() {
         waits(lock, mode);
         wait();
     }
@@ -173,6 +100,7 @@ pub(crate) fn acquire<L>(
 }
 
 /// Takes a lock by `take`, which may end without it if `can_end`.
+#[inline(always)]
 pub(crate) fn acquire_with<L, E>(
     lock: &L,
     mode: Mode,
@@ -186,8 +114,9 @@ pub(crate) fn acquire_with<L, E>(
 }
 
 /// As [`acquire`], for the upgradable reader of a lock, which wants it alone.
+#[inline(always)]
 pub(crate) fn upgrade<L>(lock: &L, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
-    if !attempt() {
+    if !NOTES || !attempt() {
         note_wait(lock, Mode::Exclusive, true);
         wait();
     }
@@ -195,6 +124,8 @@ pub(crate) fn upgrade<L>(lock: &L, attempt: impl FnOnce() -> bool, wait: impl Fn
 }
 
 /// For the only holder of a lock: lets it go, and has it again when `wait` returns.
+#[inline(always)]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 pub(crate) fn acquire_again<L, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
     releases(lock, Mode::Exclusive);
     waits(lock, Mode::Exclusive);
@@ -203,269 +134,8 @@ pub(crate) fn acquire_again<L, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The lock was taken.
-pub(crate) fn acquired<L>(lock: &L, mode: Mode) {
-    note(|thread| {
-        thread.waits = None;
-        thread.holds.push((address(lock), mode));
-    });
-}
-
-/// The lock is about to be held in another mode. Called before it is, if others can have it then.
-pub(crate) fn changes<L>(lock: &L, from: Mode, to: Mode) {
-    note(|thread| {
-        thread.waits = None;
-        thread.take(address(lock), from);
-        thread.holds.push((address(lock), to));
-    });
-}
-
-/// The lock is about to be released.
-pub(crate) fn releases<L>(lock: &L, mode: Mode) {
-    let lock = address(lock);
-    if note(|thread| thread.take(lock, mode)) == Some(false) {
-        // The lock was taken by another thread.
-        unnoted(|| locked(&RECORDS).iter().any(|record| locked(&record.state).take(lock, mode)));
-    }
-}
-
 /// The lock is waited for until it is [`acquired`].
+#[inline(always)]
 fn waits<L>(lock: &L, mode: Mode) {
     note_wait(lock, mode, false);
-}
-
-fn note_wait<L>(lock: &L, mode: Mode, upgrades: bool) {
-    let Some(backtrace) = unnoted(|| Arc::new(Backtrace::force_capture())) else { return };
-    let (lock, began) = (address(lock), Instant::now());
-    let wait = Wait { lock, mode, upgrades, began, backtrace, seen: false, reported: false };
-    note(|thread| thread.waits = Some(wait));
-}
-
-/// All threads that have used a lock and have not ended.
-static RECORDS: PerProcess<Mutex<Vec<Arc<Record>>>> = PerProcess::new(Mutex::new(Vec::new()));
-
-struct Record {
-    thread_id: AtomicUsize,
-    /// Locked by its thread, and by others only under [`RECORDS`].
-    state: PerProcess<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    holds: Vec<(usize, Mode)>,
-    waits: Option<Wait>,
-}
-
-struct Wait {
-    lock: usize,
-    mode: Mode,
-    /// The thread has the lock as the upgradable reader meanwhile.
-    upgrades: bool,
-    began: Instant,
-    backtrace: Arc<Backtrace>,
-    /// By an earlier search.
-    seen: bool,
-    reported: bool,
-}
-
-impl Wait {
-    /// Whether it does not end before the `other`, which is for having the lock alone.
-    fn is_behind(&self, other: &Self) -> bool {
-        let same_lock = self.lock == other.lock && other.mode == Mode::Exclusive;
-        let settled = self.seen && other.seen && other.began < self.began;
-        same_lock && settled && self.mode.queues()
-    }
-}
-
-impl State {
-    /// The thread holds the lock in this mode no more, or once less. Returns whether it did hold
-    /// it.
-    fn take(&mut self, lock: usize, mode: Mode) -> bool {
-        let held = self.holds.iter().rposition(|held| *held == (lock, mode));
-        held.map(|place| self.holds.remove(place)).is_some()
-    }
-}
-
-/// The calling thread's record; ends with the thread.
-struct Registration(Arc<Record>);
-
-impl Registration {
-    fn new() -> Self {
-        static IS_TOLD: AtomicBool = AtomicBool::new(false);
-        fork::tell(&IS_TOLD, in_child);
-        let state = PerProcess::new(Mutex::default());
-        let record = Arc::new(Record { thread_id: thread_id().into(), state });
-        locked(&RECORDS).push(record.clone());
-        Self(record)
-    }
-}
-
-/// In the child of a fork there is only the thread that forked.
-extern "C" fn in_child() {
-    // SAFETY: it is alone in the child, and did not fork in here.
-    unsafe { RECORDS.renew(Mutex::new(Vec::new())) };
-    // Does nothing if the thread forked in a destructor of its variables.
-    let keep_own = || {
-        OWN.try_with(|Registration(own)| {
-            own.thread_id.store(thread_id(), Ordering::Relaxed);
-            if own.state.try_lock().is_err() {
-                // Another thread was about to change the state: what the thread holds is not known.
-                // SAFETY: as above.
-                unsafe { own.state.renew(Mutex::default()) };
-            }
-            let mut records = locked(&RECORDS);
-            if !records.iter().any(|record| Arc::ptr_eq(record, own)) {
-                records.push(own.clone());
-            }
-        })
-    };
-    _ = unnoted(keep_own);
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        locked(&RECORDS).retain(|record| !Arc::ptr_eq(record, &self.0));
-    }
-}
-
-std::thread_local! {
-    static OWN: Registration = Registration::new();
-    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `f`, unless it is called inside another one: what is done here may use locks of the
-/// program's allocator.
-fn unnoted<R>(f: impl FnOnce() -> R) -> Option<R> {
-    if IS_INSIDE.replace(true) {
-        return None;
-    }
-    let result = f();
-    IS_INSIDE.set(false);
-    Some(result)
-}
-
-/// Changes what is noted of the calling thread. Does nothing in destructors of its variables.
-fn note<R>(change: impl FnOnce(&mut State) -> R) -> Option<R> {
-    unnoted(|| OWN.try_with(|own| change(&mut locked(&own.0.state))).ok()).flatten()
-}
-
-fn thread_id() -> usize {
-    #[cfg(target_os = "linux")]
-    return rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs() as usize;
-    #[cfg(not(target_os = "linux"))]
-    lock_api::GetThreadId::nonzero_thread_id(&crate::RawThreadId).get()
-}
-
-fn address<L>(lock: &L) -> usize {
-    core::ptr::from_ref(lock).addr()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Those of `threads` that `thread` cannot go on without.
-fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
-    let Some(wait) = &thread.waits else { return Vec::new() };
-    let is_in_the_way = |other: &State| {
-        let own = wait.upgrades && core::ptr::eq(other, thread);
-        if other.waits.as_ref().is_some_and(|other| wait.is_behind(other)) {
-            return true;
-        }
-        other.holds.iter().any(|&(lock, mode)| {
-            lock == wait.lock && wait.mode.waits_for(mode) && !(own && mode == Mode::Upgradable)
-        })
-    };
-    let others = threads.iter().enumerate();
-    others.filter(|(_, other)| is_in_the_way(other)).map(|(number, _)| number).collect()
-}
-
-/// Circles in a graph that share no node: every node that is in a circle can reach one that is
-/// returned.
-fn circles(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut found = Vec::new();
-    let mut seen = std::vec![false; next.len()];
-    for start in 0..next.len() {
-        if core::mem::replace(&mut seen[start], true) {
-            continue;
-        }
-        // The path to where the search is, with how many ways from each node it has tried.
-        let mut path = std::vec![(start, 0)];
-        while let Some((node, tried)) = path.last_mut() {
-            let Some(&to) = next[*node].get(*tried) else {
-                path.pop();
-                continue;
-            };
-            *tried += 1;
-            if let Some(place) = path.iter().position(|&(node, _)| node == to) {
-                found.push(path.drain(place..).map(|(node, _)| node).collect());
-            } else if !core::mem::replace(&mut seen[to], true) {
-                path.push((to, 0));
-            }
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_circle_is_found_once() {
-        let none: Vec<Vec<usize>> = Vec::new();
-        assert_eq!(circles(&[vec![1], vec![2], vec![]]), none);
-        assert_eq!(circles(&[vec![0]]), [[0]]);
-        assert_eq!(circles(&[vec![1], vec![2], vec![3], vec![1]]), [[1, 2, 3]]);
-        assert_eq!(circles(&[vec![1], vec![0], vec![0, 3], vec![2]]), [[0, 1], [2, 3]]);
-        // A way that ends nowhere, or in another circle, comes before one that does not.
-        assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
-        assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
-    }
-
-    #[cfg(all(target_os = "linux", not(miri)))]
-    #[test]
-    fn a_child_looks_for_deadlocks_whoever_did_so_at_the_fork() {
-        fairlock_testing::alone(|| {
-            let [looks, forked] = [(); 2].map(|()| std::sync::Barrier::new(2));
-            let lock = crate::Mutex::new(());
-            let _held = lock.lock();
-            std::thread::scope(|s| {
-                s.spawn(|| {
-                    let records = locked(&RECORDS);
-                    let states: Vec<_> =
-                        records.iter().map(|record| locked(&record.state)).collect();
-                    looks.wait();
-                    forked.wait();
-                    drop(states);
-                });
-                looks.wait();
-                fairlock_testing::in_child(|| {
-                    // Joined: a scope does not wait until its threads have given back their records.
-                    std::thread::spawn(|| drop(crate::Mutex::new(()).lock())).join().unwrap();
-                    assert!(check_deadlock().is_empty());
-                    let records = locked(&RECORDS);
-                    let ids = records.iter().map(|record| record.thread_id.load(Ordering::Relaxed));
-                    assert_eq!(ids.collect::<Vec<_>>(), [thread_id()]);
-                });
-                forked.wait();
-            });
-        });
-    }
-
-    #[test]
-    fn who_is_in_whose_way() {
-        use Mode::{Exclusive, Shared, Upgradable};
-        let ways = [
-            (Shared, [false, false, true]),
-            (Upgradable, [false, true, true]),
-            (Exclusive, [true, true, true]),
-        ];
-        for (wanted, expected) in ways {
-            assert_eq!(
-                [Shared, Upgradable, Exclusive].map(|held| wanted.waits_for(held)),
-                expected
-            );
-        }
-    }
 }
