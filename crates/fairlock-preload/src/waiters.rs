@@ -114,6 +114,7 @@ impl<P: Platform> Waiter<P> {
 pub(crate) struct Notified<P: Platform>(*const Waiter<P>);
 
 impl<P: Platform> Notified<P> {
+    #[inline(never)]
     pub(crate) fn wake(self) {
         let mut next = self.0;
         // SAFETY: they wait until they are woken, here.

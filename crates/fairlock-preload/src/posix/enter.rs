@@ -10,8 +10,7 @@ use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
 use super::SPIN_NS;
 use super::until::Until;
 use crate::head::Entry;
-use crate::registry::{self, Head, nap};
-use crate::slot::Slot;
+use crate::registry::{self, Head, Slot, nap};
 use crate::thread::Preload;
 use crate::thread::cancel::Whole;
 use crate::thread::{self, State};
@@ -20,27 +19,24 @@ use crate::thread::{self, State};
 /// others have its CPU: until a holder that lost its own has mostly got it back. In ns; compared
 /// with the time since the thread came.
 const WATCH_NS: u64 = 500_000;
-/// The time between two looks before it lets others run: a look takes the holder's cache line from
-/// it. In ns; compared with the time since the last look.
-const LOOK_NS: u64 = 200;
+/// An attempt to enter the thin lock at an address.
+type Attempt = fn(&Head, usize) -> Entry<Preload>;
+/// Who is inside is so in a thin lock, or in a slot.
+pub(super) type Inside = Result<Option<&'static Slot>, c_int>;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.
 pub(super) trait Inflatable: Sized {
     fn head(&self) -> &Head;
 
     /// The lock's slot; inflates the lock if it was thin. `None` if there is no memory for a slot.
-    fn inflate(&self) -> Option<&'static Slot<Preload>>;
+    fn inflate(&self) -> Option<&'static Slot>;
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
     }
 
     /// An attempt on the thin lock, unless such attempts are not to be made.
-    fn enter(
-        &self,
-        me: &State,
-        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
-    ) -> Entry<Preload> {
+    fn enter(&self, me: &State, attempt: Attempt) -> Entry<Preload> {
         let mut inflates = me.observes() && self.head().slot(self.address()).is_none();
         loop {
             if inflates && let Some(slot) = self.inflate() {
@@ -55,13 +51,8 @@ pub(super) trait Inflatable: Sized {
     }
 
     /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way.
-    fn wait_to_enter(
-        &self,
-        me: &State,
-        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
-        until: &Until,
-    ) -> Entry<Preload> {
-        let look = || match self.enter(me, &attempt) {
+    fn wait_to_enter(&self, me: &State, attempt: Attempt, until: &Until) -> Entry<Preload> {
+        let look = || match self.enter(me, attempt) {
             Entry::Conflict => None,
             entry => Some(entry),
         };
@@ -74,10 +65,10 @@ pub(super) trait Inflatable: Sized {
         &self,
         me: &State,
         entry: Entry<Preload>,
-        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
+        attempt: Attempt,
         until: &Until,
-        take: impl Fn(&Slot<Preload>, &Until) -> Result<(), c_int>,
-    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        take: impl Fn(&Slot, &Until) -> Result<(), c_int>,
+    ) -> Inside {
         match self.inside(entry, true, |slot| take(slot, until)) {
             Err(ENOMEM) => self.look_until_inside(me, attempt, until, take),
             taken => taken,
@@ -91,13 +82,13 @@ pub(super) trait Inflatable: Sized {
     fn look_until_inside(
         &self,
         me: &State,
-        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
+        attempt: Attempt,
         until: &Until,
-        take: impl Fn(&Slot<Preload>, &Until) -> Result<(), c_int>,
-    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        take: impl Fn(&Slot, &Until) -> Result<(), c_int>,
+    ) -> Inside {
         loop {
             nap();
-            let (entry, waits) = (self.enter(me, &attempt), thread::has_record());
+            let (entry, waits) = (self.enter(me, attempt), thread::has_record());
             let moment = if waits { until } else { &Until::Monotonic(0) };
             match self.inside(entry, waits, |slot| take(slot, moment)) {
                 taken @ (Ok(_) | Err(EAGAIN)) => return taken,
@@ -113,8 +104,8 @@ pub(super) trait Inflatable: Sized {
         &self,
         entry: Entry<Preload>,
         waits: bool,
-        take: impl Fn(&'static Slot<Preload>) -> Result<(), c_int>,
-    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        take: impl Fn(&'static Slot) -> Result<(), c_int>,
+    ) -> Inside {
         let mut found = match entry {
             Entry::Entered => return Ok(None),
             Entry::Full => return Err(EAGAIN),
@@ -142,10 +133,10 @@ pub(super) trait Inflatable: Sized {
     /// Takes the inflated lock; `found` may be its slot.
     fn inside_slot(
         &self,
-        found: Option<&'static Slot<Preload>>,
+        found: Option<&'static Slot>,
         waits: bool,
-        take: impl Fn(&'static Slot<Preload>) -> Result<(), c_int>,
-    ) -> Result<&'static Slot<Preload>, c_int> {
+        take: impl Fn(&'static Slot) -> Result<(), c_int>,
+    ) -> Result<&'static Slot, c_int> {
         let inflate = || self.inflate().ok_or(if waits { ENOMEM } else { EBUSY });
         let mut slot = found.map_or_else(inflate, Ok)?;
         loop {
@@ -161,13 +152,13 @@ pub(super) trait Inflatable: Sized {
 
 /// Leaves a lock that the caller has just taken.
 #[cold]
-fn leave(slot: &'static Slot<Preload>) {
+fn leave(slot: &'static Slot) {
     let sem = registry::here(slot).sem();
     // SAFETY: the caller is inside: alone, or as a reader.
     unsafe { if sem.is_write_locked() { sem.unlock_write() } else { sem.unlock_read() } }
 }
 
-pub(super) fn write_slot(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
+pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
     // Statistics count what goes past the queue, which `write_again` does not.
     let at_once = if me.observes() { slot.sem().try_write() } else { slot.sem().write_again() };
     if at_once {
@@ -182,7 +173,7 @@ pub(super) fn write_slot(slot: &Slot<Preload>, me: &State, until: &Until) -> Res
     })
 }
 
-pub(super) fn try_write_slot(slot: &Slot<Preload>) -> Result<(), c_int> {
+pub(super) fn try_write_slot(slot: &Slot) -> Result<(), c_int> {
     if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
 }
 
@@ -203,7 +194,8 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
             return None;
         }
         if since < SPIN_NS {
-            while Preload::now() - now < LOOK_NS {
+            // A look takes the holder's cache line from it.
+            while Preload::now() - now < SPIN_NS / 5 {
                 Preload::pause();
             }
         } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
@@ -216,7 +208,7 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
 
 /// Waits, and notes for how long if statistics are asked for.
 #[inline(always)]
-pub(super) fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {
+pub(super) fn timed<T>(slot: &Slot, me: &State, wait: impl FnOnce() -> T) -> T {
     if !me.observes() {
         return wait();
     }

@@ -12,16 +12,16 @@
 
 use fairlock::platform::System;
 
-use crate::slot::Slot;
+use crate::registry::Slot;
 use crate::thread::Preload;
 use crate::word::Turns;
 
 /// For how long nothing may move. A reader that waits looks twice as often. In ns; compared with
-/// the time since a writer last got in or began to wait.
+/// the time since a writer last got in or began to wait, or since a thread that waits in no queue came.
 pub(super) const GRACE_NS: u64 = 50_000_000;
 
 /// Whether a reader that cannot get in behind the writers that wait may join those inside.
-pub(super) fn may_pass(slot: &Slot<Preload>, turns: &Turns) -> bool {
+pub(super) fn may_pass(slot: &Slot, turns: &Turns) -> bool {
     let now = Preload::now();
     let still = slot.still.note(turns, now);
     still >= GRACE_NS

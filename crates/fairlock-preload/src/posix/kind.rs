@@ -12,6 +12,7 @@ use core::ffi::c_int;
 
 use fairlock::platform::System;
 
+use super::grace::GRACE_NS;
 use crate::process::word::Count;
 use crate::registry::nap;
 use crate::thread::Preload;
@@ -59,11 +60,6 @@ impl Kind {
 #[repr(transparent)]
 pub(super) struct Announced(Count);
 
-/// How long a reader waits for a writer that has announced itself to be in the queue. If that takes
-/// longer, the writer does not run, or is in another copy of the lock. In ns; compared with the
-/// time since the reader came.
-const LATE_NS: u64 = 10_000_000;
-
 impl Announced {
     pub(super) fn any(&self) -> bool {
         self.0.any()
@@ -78,12 +74,12 @@ impl Announced {
     }
 
     /// Waits until there are none, or `queued` says that they are in the queue, where readers can
-    /// queue behind them, or it takes too long.
+    /// queue behind them, or nothing moves: the writer does not run, or is in another copy of the lock.
     pub(super) fn wait(&self, queued: impl Fn() -> bool) {
         let began = Preload::now();
         while self.any() && !queued() {
             let waited = Preload::now() - began;
-            if waited >= LATE_NS {
+            if waited >= GRACE_NS {
                 return;
             } else if waited < super::SPIN_NS {
                 Preload::pause();

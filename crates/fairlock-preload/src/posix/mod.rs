@@ -24,22 +24,21 @@ use fairlock::wait::{Wait, WaitError};
 use fairlock_profile::layout::{self, side};
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
-use self::enter::{Inflatable, timed, try_write_slot, write_slot};
+use self::enter::{Inflatable, Inside, timed, try_write_slot, write_slot};
 use self::kind::{Announced, Kind};
 use self::until::Until;
 use crate::head::{Entry, Exit};
 use crate::process::real::Rwlock;
 use crate::process::{config, real};
 use crate::profile::{self, Target};
-use crate::registry::{self, Head};
-use crate::slot::Slot;
+use crate::registry::{self, Head, Slot};
 use crate::thread::Preload;
 use crate::thread::cancel::Whole;
 use crate::thread::{self, State};
 use crate::word::Turns;
 
-/// How long a thread that waits awake keeps its CPU to itself, before it lets others run. In ns;
-/// compared with the time since the thread came.
+/// How long a thread that waits awake keeps its CPU to itself, before it lets others run; five looks.
+/// In ns; compared with the time since the thread came.
 const SPIN_NS: u64 = 1_000;
 
 /// What is at an address of the program's, unless the address is not a multiple of eight: packed
@@ -89,7 +88,7 @@ impl Inflatable for Lock {
         &self.head
     }
 
-    fn inflate(&self) -> Option<&'static Slot<Preload>> {
+    fn inflate(&self) -> Option<&'static Slot> {
         let slot = registry::inflate(&self.head, self.address(), config::Kind::Rwlock)?;
         // The caller is not inside yet: the lock stays.
         self.inflated.store(1, Ordering::Relaxed);
@@ -262,7 +261,7 @@ impl Lock {
         0
     }
 
-    fn leave_slot(&self, me: &State, slot: &Slot<Preload>) {
+    fn leave_slot(&self, me: &State, slot: &Slot) {
         let whole = Whole::begin();
         let address = self.address();
         if slot.sem().is_write_locked() {
@@ -308,7 +307,7 @@ impl Lock {
 
     /// A thread that reads already does not wait for those that wait for it; nor does a thread that
     /// the lock's kind prefers.
-    fn read_slot(&self, slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
+    fn read_slot(&self, slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
         let again = self.reads_already(me);
         let preferred = self.kind().reader_priority();
         me.with_more_priority(preferred, || {
@@ -328,7 +327,7 @@ impl Lock {
     }
 
     /// Waits for a turn, and looks from time to time whether holders wait for the caller.
-    fn read_fairly(&self, slot: &Slot<Preload>, deadline: u64) -> Result<(), WaitError> {
+    fn read_fairly(&self, slot: &Slot, deadline: u64) -> Result<(), WaitError> {
         let mut look = 0;
         let mut next_look = || {
             let now = Preload::now();
@@ -349,13 +348,13 @@ impl Lock {
     }
 
     /// A reader that would wait for queued writers joins those inside, if it may.
-    fn passes(&self, slot: &Slot<Preload>) -> bool {
+    fn passes(&self, slot: &Slot) -> bool {
         !slot.sem().is_write_locked()
             && grace::may_pass(slot, &self.turns)
             && slot.sem().try_read_recursive()
     }
 
-    fn try_read_slot(&self, slot: &Slot<Preload>, me: &State) -> Result<(), c_int> {
+    fn try_read_slot(&self, slot: &Slot, me: &State) -> Result<(), c_int> {
         let again = self.reads_already(me);
         let taken =
             me.with_more_priority(self.kind().reader_priority(), || try_read_slot(slot, again));
@@ -374,39 +373,37 @@ impl Lock {
         }
     }
 
-    fn note_read(&self, me: &State, taken: Result<Option<&Slot<Preload>>, c_int>) -> c_int {
-        match taken {
-            Ok(slot) => {
-                self.note_form(slot.is_some());
-                me.held().push(self.address());
-                if let Some(slot) = slot.filter(|_| me.observes()) {
-                    slot.stats.note_read();
-                }
-                0
-            }
-            Err(errno) => errno,
+    fn note_read(&self, me: &State, taken: Inside) -> c_int {
+        let slot = match taken {
+            Ok(slot) => slot,
+            Err(errno) => return errno,
+        };
+        self.note_form(slot.is_some());
+        me.held().push(self.address());
+        if let Some(slot) = slot.filter(|_| me.observes()) {
+            slot.stats.note_read();
         }
+        0
     }
 
-    fn note_write(&self, me: &State, taken: Result<Option<&Slot<Preload>>, c_int>) -> c_int {
-        match taken {
-            Ok(slot) => {
-                self.note_form(slot.is_some());
-                self.set_writer(me.tid());
-                if let Some(slot) = slot {
-                    self.turns.count();
-                    if me.observes() {
-                        slot.stats.note_write(me.tid());
-                    }
-                }
-                0
+    fn note_write(&self, me: &State, taken: Inside) -> c_int {
+        let slot = match taken {
+            Ok(slot) => slot,
+            Err(errno) => return errno,
+        };
+        self.note_form(slot.is_some());
+        self.set_writer(me.tid());
+        if let Some(slot) = slot {
+            self.turns.count();
+            if me.observes() {
+                slot.stats.note_write(me.tid());
             }
-            Err(errno) => errno,
         }
+        0
     }
 }
 
-fn try_read_slot(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
+fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
     let taken = if again { slot.sem().try_read_recursive() } else { slot.sem().try_read() };
     match taken {
         true => Ok(()),

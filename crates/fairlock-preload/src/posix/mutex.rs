@@ -20,11 +20,10 @@ use crate::process::config::{self, Kind};
 use crate::process::glibc::Words;
 use crate::process::real;
 use crate::process::word::{MutexKind, MutexType};
-use crate::profile::{self, Coming, Target};
-use crate::registry::{self, Head};
-use crate::slot::Slot;
+use crate::profile::{self, Target};
+use crate::registry::{self, Head, Slot};
 use crate::thread::cancel::Whole;
-use crate::thread::{self, Mutexes, Preload, State};
+use crate::thread::{self, Mutexes, State};
 
 /// The program's mutex.
 #[repr(C)]
@@ -49,7 +48,7 @@ impl Inflatable for Mutex {
         &self.head
     }
 
-    fn inflate(&self) -> Option<&'static Slot<Preload>> {
+    fn inflate(&self) -> Option<&'static Slot> {
         registry::inflate(&self.head, self.address(), Kind::Mutex)
     }
 }
@@ -153,7 +152,7 @@ impl Mutex {
     }
 
     /// Takes the mutex without waiting: by `try_slot` if it is inflated.
-    fn try_lock(&self, try_slot: fn(&Slot<Preload>) -> Result<(), c_int>) -> c_int {
+    fn try_lock(&self, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
         if kind.is_recursive() && self.is_owned_by(me) {
@@ -179,7 +178,7 @@ impl Mutex {
         0
     }
 
-    fn taken(&self, kind: MutexKind, me: &State, slot: Option<&Slot<Preload>>) -> c_int {
+    fn taken(&self, kind: MutexKind, me: &State, slot: Option<&Slot>) -> c_int {
         self.note(kind, me);
         if self.seems_inflated() != slot.is_some() {
             self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
@@ -268,12 +267,12 @@ impl Mutex {
 }
 
 /// The first attempt of a `lock`.
-fn take_at_once(slot: &Slot<Preload>) -> Result<(), c_int> {
+fn take_at_once(slot: &Slot) -> Result<(), c_int> {
     if slot.sem().take_write_at_once() { Ok(()) } else { Err(EBUSY) }
 }
 
 /// A `try` may go before those that wait if nobody holds the lock and it is not closed.
-fn try_lock_slot(slot: &Slot<Preload>) -> Result<(), c_int> {
+fn try_lock_slot(slot: &Slot) -> Result<(), c_int> {
     let over = Wait::until_nanos(0);
     let sem = slot.sem();
     try_write_slot(slot).or_else(|errno| {
@@ -304,8 +303,6 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
     unsafe {
         match me.mutexes() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
-            Mutexes::Thin | Mutexes::InGeneral => in_general(mutex),
-            _ if counted_at_once(mutex, me) => 0,
             _ => in_general(mutex),
         }
     }
@@ -380,27 +377,40 @@ pub(super) unsafe fn lock_again_after_wait(mutex: real::Mutex) -> c_int {
 /// As above.
 #[inline(always)]
 pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
+    #[cold]
+    #[inline(never)]
+    unsafe fn in_general(mutex: real::Mutex) -> c_int {
+        // SAFETY: the caller's promise.
+        profile::attempt(target(mutex), || unsafe { attempt(mutex, try_lock_slot) })
+    }
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        if me.mutexes() == Mutexes::Thin
-            && Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me))
-        {
-            0
-        } else {
-            profile::attempt(target(mutex), || attempt(mutex, try_lock_slot))
+        match me.mutexes() {
+            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
+            _ => in_general(mutex),
         }
     }
 }
 
 /// # Safety
 /// As above.
-unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot<Preload>) -> Result<(), c_int>) -> c_int {
+unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+    let me = thread::state();
     // SAFETY: the caller's promise.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => mutex.try_lock(try_slot),
-        // SAFETY: as above.
-        None => unsafe { real::pthread_mutex_trylock(mutex) },
+    unsafe {
+        // In as few steps as where nothing is counted.
+        match (me.mutexes(), Mutex::at(mutex)) {
+            (Mutexes::ThinCounted, Some(ours)) if ours.lock_at_once(me) => return 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid()) => {
+                return 0;
+            }
+            _ => {}
+        }
+        match ours(mutex) {
+            Some(mutex) => mutex.try_lock(try_slot),
+            None => real::pthread_mutex_trylock(mutex),
+        }
     }
 }
 
@@ -487,28 +497,6 @@ unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
     profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
 }
 
-/// Takes the mutex at once, and counts that. For a thread whose mutexes are counted.
-#[inline(never)]
-unsafe fn counted_at_once(mutex: real::Mutex, me: &State) -> bool {
-    let coming = Coming::to(mutex.expose_provenance());
-    // SAFETY: the caller's promise.
-    let taken = unsafe {
-        let Some(ours) = Mutex::at(mutex) else { return false };
-        match me.mutexes() {
-            Mutexes::AsGlibcCounted if ours.kind() == MutexKind::NORMAL => {
-                ours.words.lock_as_glibc(me.tid())
-            }
-            _ if !ours.kind().may_be_ours() => false,
-            Mutexes::ThinCounted => ours.lock_at_once(me),
-            _ => real::pthread_mutex_trylock(mutex) == 0,
-        }
-    };
-    if taken {
-        coming.has_come(target(mutex));
-    }
-    taken
-}
-
 /// Releases the mutex, by `in_general` if it has to be. For a thread whose mutexes are counted.
 #[inline(never)]
 unsafe fn unlock_counted(
@@ -520,16 +508,10 @@ unsafe fn unlock_counted(
     let look = unsafe { about_to_unlock(mutex, me) };
     // SAFETY: as above.
     let result = unsafe {
-        let ours = Mutex::at(mutex);
-        match me.mutexes() {
-            Mutexes::ThinCounted if ours.is_some_and(|ours| ours.unlock_at_once(me)) => 0,
-            Mutexes::ThinCounted => in_general(mutex),
-            Mutexes::AsGlibcCounted
-                if ours.is_some_and(|ours| ours.words.unlock_as_glibc(me.tid())) =>
-            {
-                0
-            }
-            _ => real::pthread_mutex_unlock(mutex),
+        match (me.mutexes(), Mutex::at(mutex)) {
+            (Mutexes::ThinCounted, Some(ours)) if ours.unlock_at_once(me) => 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid()) => 0,
+            _ => in_general(mutex),
         }
     };
     profile::released(look);

@@ -70,13 +70,10 @@ pub(crate) fn serves(kind: Kind) -> bool {
 #[inline(always)]
 pub(crate) fn profiles() -> bool {
     // Relaxed: no other memory is read on the strength of it.
-    match PROFILE.load(Ordering::Relaxed) {
-        0 => {
-            look();
-            PROFILE.load(Ordering::Relaxed) == 2
-        }
-        known => known == 2,
+    if PROFILE.load(Ordering::Relaxed) == 0 {
+        look();
     }
+    PROFILE.load(Ordering::Relaxed) == 2
 }
 
 /// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as POSIX
@@ -100,38 +97,28 @@ fn look() -> Mode {
     let profiles = !secure && variable(c"FAIRLOCK_PROFILE").is_some();
     PROFILE.store(1 + u8::from(profiles), Ordering::Relaxed);
     if mode != Mode::Off {
-        POLICY.store(find_policy(variable(c"FAIRLOCK_POLICY")), Ordering::Relaxed);
-        ONLY.store(find_only(variable(c"FAIRLOCK_ONLY")), Ordering::Relaxed);
+        let warning = "fairlock: FAIRLOCK_POLICY is none of default, unfair, handoff, \
+             no_reader_spin, writer_phase; using default\n";
+        let policy = choice(c"FAIRLOCK_POLICY", POLICIES.map(|(name, _)| name), warning);
+        POLICY.store(policy, Ordering::Relaxed);
+        let warning = "fairlock: FAIRLOCK_ONLY is none of rwlock, mutex; serving both\n";
+        // Zero, or the number of a `Kind`.
+        let only = choice(c"FAIRLOCK_ONLY", [c"", c"rwlock", c"mutex"], warning);
+        ONLY.store(only, Ordering::Relaxed);
     }
     // Release: the other variables are set.
     MODE.store(mode as u8, Ordering::Release);
     mode
 }
 
-fn find_policy(asked: Option<&CStr>) -> u8 {
-    let Some(asked) = asked else { return 0 };
-    match POLICIES.iter().position(|(name, _)| *name == asked) {
-        Some(index) => index as u8,
-        None => {
-            super::say(
-                "fairlock: FAIRLOCK_POLICY is none of default, unfair, handoff, \
-                 no_reader_spin, writer_phase; using default\n",
-            );
-            0
-        }
+/// Which of `choices` a variable asks for; the first if it is not set, or, with a warning, none.
+fn choice<'a>(name: &CStr, choices: impl IntoIterator<Item = &'a CStr>, warning: &str) -> u8 {
+    let Some(asked) = variable(name) else { return 0 };
+    let found = choices.into_iter().position(|choice| choice == asked);
+    if found.is_none() {
+        super::say(warning);
     }
-}
-
-fn find_only(asked: Option<&CStr>) -> u8 {
-    match asked.map(CStr::to_bytes) {
-        None => 0,
-        Some(b"rwlock") => Kind::Rwlock as u8,
-        Some(b"mutex") => Kind::Mutex as u8,
-        Some(_) => {
-            super::say("fairlock: FAIRLOCK_ONLY is none of rwlock, mutex; serving both\n");
-            0
-        }
-    }
+    found.unwrap_or(0) as u8
 }
 
 /// The name of the policy.

@@ -25,12 +25,6 @@ struct Table {
 // SAFETY: the places are used under the mutex.
 unsafe impl Sync for Table {}
 
-/// How entries are told apart.
-pub(super) trait Entries {
-    fn hash(&self, number: u32) -> u64;
-    fn is_it(&self, number: u32) -> bool;
-}
-
 impl Index {
     pub(super) const fn new() -> Self {
         Self { tables: [const { Table { mutex: Mutex::new(), places: Open::new() } }; TABLES] }
@@ -41,13 +35,14 @@ impl Index {
         self.tables.iter().for_each(|table| table.places.clear());
     }
 
-    /// The number of the entry that `entries` recognises, with this hash; or of the one that `make`
-    /// makes if there is none. Also returns whether it was made. `None` if there is none, or no room,
-    /// or if the table could not be had.
+    /// The number of the entry that `is_it`, with this hash; or of the one that `make` makes if there
+    /// is none. Also returns whether it was made. `None` if there is none, or no room, or if the table
+    /// could not be had. `hash_of` is that of an entry.
     pub(super) fn find_or_add(
         &self,
         hash: u64,
-        entries: &impl Entries,
+        hash_of: impl Fn(u32) -> u64,
+        is_it: impl Fn(u32) -> bool,
         make: impl FnOnce() -> Option<u32>,
     ) -> Option<(u32, bool)> {
         // The upper bits choose the place.
@@ -56,11 +51,11 @@ impl Index {
         let _guard = mutex.lock_quickly_within(PATIENCE_NS)?;
         if places.is_full() {
             blocked = Some(Blocked::begin());
-            if !places.make_room(|number| entries.hash(number - 1)) {
+            if !places.make_room(|number| hash_of(number - 1)) {
                 return None;
             }
         }
-        let at = places.find(hash, |number| entries.is_it(number - 1));
+        let at = places.find(hash, |number| is_it(number - 1));
         if let Some(number) = places.get(at).checked_sub(1) {
             return Some((number, false));
         }
@@ -81,31 +76,20 @@ pub(super) fn mix(hash: u64, number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    struct Numbers<'a>(&'a [u64], u64);
-
-    impl Entries for Numbers<'_> {
-        fn hash(&self, number: u32) -> u64 {
-            mix(0, self.0[number as usize])
-        }
-
-        fn is_it(&self, number: u32) -> bool {
-            self.0[number as usize] == self.1
-        }
-    }
-
     #[test]
     fn what_was_added_is_found() {
         let index = Index::new();
         let numbers: Vec<u64> = (0..50_000).map(|n| n * 56 + 8).collect();
+        let hash_of = |at: u32| mix(0, numbers[at as usize]);
+        let find = |number, make: &dyn Fn() -> Option<u32>| {
+            index.find_or_add(mix(0, number), hash_of, |at| numbers[at as usize] == number, make)
+        };
         for turn in [true, false] {
             for (at, &number) in numbers.iter().enumerate() {
-                let entries = Numbers(&numbers, number);
-                let found = index.find_or_add(mix(0, number), &entries, || Some(at as u32));
-                assert_eq!(found, Some((at as u32, turn)));
+                assert_eq!(find(number, &|| Some(at as u32)), Some((at as u32, turn)));
             }
         }
         index.forget();
-        let entries = Numbers(&numbers, 8);
-        assert_eq!(index.find_or_add(mix(0, 8), &entries, || None), None);
+        assert_eq!(find(8, &|| None), None);
     }
 }

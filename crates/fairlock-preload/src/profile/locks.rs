@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, kind};
 
-use super::index::{Entries, Index, mix};
+use super::index::{Index, mix};
 use super::records::Records;
 use super::{Target, file};
 
@@ -21,17 +21,9 @@ pub(super) fn forget() {
     INDEX_OF_OTHERS.forget();
 }
 
-struct Addresses(usize);
-
-impl Entries for Addresses {
-    fn hash(&self, number: u32) -> u64 {
-        LOCKS.get(number).map_or(0, |lock| hash(lock.address.load(Ordering::Relaxed) as usize))
-    }
-
-    fn is_it(&self, number: u32) -> bool {
-        let found = LOCKS.get(number);
-        found.is_some_and(|lock| lock.address.load(Ordering::Relaxed) as usize == self.0)
-    }
+/// The address of an entry.
+fn address(number: u32) -> Option<usize> {
+    LOCKS.get(number).map(|lock| lock.address.load(Ordering::Relaxed) as usize)
 }
 
 fn hash(address: usize) -> u64 {
@@ -60,21 +52,26 @@ fn find_in(
     target: Target,
     stack: impl FnOnce() -> u32,
 ) -> Option<(u32, &'static LockEntry)> {
-    let (number, _) =
-        index.find_or_add(hash(target.address), &Addresses(target.address), || {
-            let (number, lock) = LOCKS.add()?;
-            // Relaxed, as everything in the file: statistics.
-            lock.kind.store((target.kind)(target.address), Ordering::Relaxed);
-            lock.first_stack.store(stack(), Ordering::Relaxed);
-            lock.address.store(target.address as u64, Ordering::Relaxed);
-            Some(number)
-        })?;
+    let number = number(index, target.address, || {
+        let (number, lock) = LOCKS.add()?;
+        // Relaxed, as everything in the file: statistics.
+        lock.kind.store((target.kind)(target.address), Ordering::Relaxed);
+        lock.first_stack.store(stack(), Ordering::Relaxed);
+        lock.address.store(target.address as u64, Ordering::Relaxed);
+        Some(number)
+    })?;
     Some((number, LOCKS.get(number)?))
+}
+
+fn number(index: &Index, wanted: usize, make: impl FnOnce() -> Option<u32>) -> Option<u32> {
+    let hash_of = |number| address(number).map_or(0, hash);
+    let is_it = |number| address(number) == Some(wanted);
+    index.find_or_add(hash(wanted), hash_of, is_it, make).map(|(number, _)| number)
 }
 
 /// The number of a lock that has an entry.
 pub(super) fn known(address: usize) -> Option<u32> {
-    INDEX.find_or_add(hash(address), &Addresses(address), || None).map(|(number, _)| number)
+    number(&INDEX, address, || None)
 }
 
 pub(super) fn get(number: u32) -> Option<&'static LockEntry> {

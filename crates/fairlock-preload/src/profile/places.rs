@@ -1,10 +1,10 @@
 //! Where threads have waited for a lock, or held it meanwhile.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock_profile::layout::{ChunkKind, PlaceEntry};
 
-use super::index::{Entries, Index, mix};
+use super::index::{Index, mix};
 use super::records::Records;
 
 // Relaxed throughout: statistics.
@@ -19,34 +19,27 @@ pub(super) fn forget() {
 }
 
 /// A lock's number plus one, a stack, and in which way the lock was waited for or held there.
-struct AtPlace([u32; 3]);
+type Place = [u32; 3];
 
-impl AtPlace {
-    fn of(place: &PlaceEntry) -> [u32; 3] {
-        [&place.lock, &place.stack, &place.side].map(|part| part.load(RELAXED))
-    }
+fn parts(place: &PlaceEntry) -> [&AtomicU32; 3] {
+    [&place.lock, &place.stack, &place.side]
 }
 
-pub(super) fn hash(place: [u32; 3]) -> u64 {
+fn place(number: u32) -> Option<Place> {
+    PLACES.get(number).map(|place| parts(place).map(|part| part.load(RELAXED)))
+}
+
+pub(super) fn hash(place: Place) -> u64 {
     place.iter().fold(0, |hash, &part| mix(hash, part.into()))
 }
 
-impl Entries for AtPlace {
-    fn hash(&self, number: u32) -> u64 {
-        PLACES.get(number).map_or(0, |place| hash(Self::of(place)))
-    }
-
-    fn is_it(&self, number: u32) -> bool {
-        PLACES.get(number).is_some_and(|place| Self::of(place) == self.0)
-    }
-}
-
-/// The entry that counts at this place: a lock's number plus one, a stack, and a side.
-pub(super) fn find(place: [u32; 3]) -> Option<&'static PlaceEntry> {
-    let found = INDEX.find_or_add(hash(place), &AtPlace(place), || {
+/// The entry that counts at this place.
+pub(super) fn find(wanted: Place) -> Option<&'static PlaceEntry> {
+    let hash_of = |number| place(number).map_or(0, hash);
+    let is_it = |number| place(number) == Some(wanted);
+    let found = INDEX.find_or_add(hash(wanted), hash_of, is_it, || {
         let (number, new) = PLACES.add()?;
-        let all = [&new.lock, &new.stack, &new.side];
-        all.iter().zip(place).for_each(|(part, value)| part.store(value, RELAXED));
+        parts(new).iter().zip(wanted).for_each(|(part, value)| part.store(value, RELAXED));
         Some(number)
     });
     found.and_then(|(number, _)| PLACES.get(number))

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry, frame};
 
 use super::file;
-use super::index::{Entries, Index, mix};
+use super::index::{Index, mix};
 use super::modules;
 use crate::process::memory;
 use crate::process::mutex::Mutex;
@@ -323,23 +323,11 @@ pub(super) fn forget() {
     LEFT.store(0, Ordering::Relaxed);
 }
 
-/// The entries of the index: stacks, by their places in the file divided by eight.
-struct Stacks<'a>(&'a [u64]);
-
-impl Entries for Stacks<'_> {
-    fn hash(&self, number: u32) -> u64 {
-        hash(frames_of(number))
-    }
-
-    fn is_it(&self, number: u32) -> bool {
-        frames_of(number) == self.0
-    }
-}
-
 fn hash(frames: &[u64]) -> u64 {
     frames.iter().fold(0, |hash, &frame| mix(hash, frame))
 }
 
+/// A stack by its number: its place in the file divided by eight.
 fn frames_of(number: u32) -> &'static [u64] {
     let Some(header) = file::header() else { return &[] };
     // SAFETY: a number that `add` has returned: such an entry is there, and does not change.
@@ -364,16 +352,13 @@ fn record(frames: &[Frame]) -> u32 {
     if addresses.is_empty() {
         return 0;
     }
-    let found = INDEX.find_or_add(hash(addresses), &Stacks(addresses), || add(addresses));
-    match found {
-        Some((number, new)) => {
-            if new {
-                modules::make_sure_of(addresses);
-            }
-            number
-        }
-        None => 0,
+    let hash_of = |number| hash(frames_of(number));
+    let is_it = |number| frames_of(number) == addresses;
+    let found = INDEX.find_or_add(hash(addresses), hash_of, is_it, || add(addresses));
+    if let Some((_, true)) = found {
+        modules::make_sure_of(addresses);
     }
+    found.map_or(0, |(number, _)| number)
 }
 
 fn add(addresses: &[u64]) -> Option<u32> {

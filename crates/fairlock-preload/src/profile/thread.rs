@@ -28,13 +28,10 @@ use crate::thread::Preload;
 /// with those of this thread at the lock.
 const SAMPLED: u64 = 64;
 /// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
-/// noted, and stands for the others. In waits, a power of two; compared with a random number.
+/// noted, and stands for the others. And after so many acquisitions a thread tells others that it has
+/// passed them: each time, a cache line goes from CPU to CPU while it has the lock. In waits, a power of
+/// two; compared with a random number, or the acquisitions since it last told.
 pub(super) const SAMPLED_WAITS: u32 = 16;
-/// A thread tells others after so many acquisitions that it has passed them: each time, a cache line
-/// goes from CPU to CPU while it has the lock. In acquisitions; compared with those since it last
-/// told.
-const PASSES: u32 = 16;
-
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
     entry: Cell<*const ThreadEntry>,
@@ -143,7 +140,7 @@ pub(super) struct Busy {
 
 impl Busy {
     /// `None` if the thread is busy already.
-    pub(super) fn begin() -> Option<Self> {
+    fn begin() -> Option<Self> {
         thread::enter();
         let mine = mine();
         if !mine.is_of_this_process() {
@@ -155,9 +152,17 @@ impl Busy {
         (!mine.busy.replace(true)).then(|| Self { mine, errno })
     }
 
+    /// What `record` records with the thread's variables for this; `None`, and nothing is done, if the
+    /// thread is busy already, or there is no record.
+    #[inline]
+    pub(super) fn with<T>(record: impl FnOnce(&Local) -> T) -> Option<T> {
+        let busy = Self::begin()?;
+        busy.local().map(record)
+    }
+
     /// The thread's variables for this, if there is a record. They are used only while the thread is
     /// busy: a signal handler would find them half changed.
-    pub(super) fn local(&self) -> Option<&Local> {
+    fn local(&self) -> Option<&Local> {
         // SAFETY: null, or from the pool.
         unsafe { self.mine.local.get().as_ref() }.or_else(|| self.first())
     }
@@ -275,11 +280,7 @@ impl Coming {
 #[cold]
 #[inline(never)]
 fn time_hold(address: usize) {
-    if let Some(busy) = Busy::begin()
-        && let Some(local) = busy.local()
-    {
-        local.time(address, Preload::now());
-    }
+    Busy::with(|local| local.time(address, Preload::now()));
 }
 
 /// The calling thread has taken a lock, whose [`ContentionEntry`] is at this place, while others waited.
@@ -287,7 +288,7 @@ fn time_hold(address: usize) {
 fn passes(contention: u32) {
     let passes = &mine().passes;
     let (place, mut count) = passes.get();
-    if place != contention || count >= PASSES {
+    if place != contention || count >= SAMPLED_WAITS {
         tell_passes();
         count = 0;
     }
@@ -361,11 +362,8 @@ fn set(entry: &ThreadEntry, address: usize) -> impl Iterator<Item = &layout::Cel
 #[cold]
 #[inline(never)]
 fn count_elsewhere(target: Target) {
-    let counted = Busy::begin().and_then(|busy| {
-        let cell = busy.local()?.cell(target)?;
-        Some(add_one(cell, target.side))
-    });
-    if counted.is_none() {
+    let counted = Busy::with(|local| local.cell(target).map(|cell| add_one(cell, target.side)));
+    if counted.flatten().is_none() {
         file::lose();
     }
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use fairlock::platform::System;
 use fairlock_profile::layout::{
-    Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, WaitEntry, side,
+    Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, WaitEntry, side,
 };
 use libc::{EBUSY, ETIMEDOUT};
 
@@ -36,22 +36,14 @@ pub(super) fn wait(
             result => return at_once(target, came, result),
         }
     }
-    let begun = Busy::begin().and_then(|busy| Begun::waiting(busy.local()?, target));
-    let result = wait();
-    let ended = Busy::begin().and_then(|busy| {
-        let local = busy.local()?;
-        // Not if the record has ended meanwhile, in a child.
-        let begun = begun.filter(|begun| core::ptr::eq(local, begun.local))?;
-        begun.end(local, result);
-        Some(())
-    });
-    match ended {
-        Some(()) => super::counted(target, result),
-        None => {
-            file::lose();
-            result
-        }
-    }
+    let (result, ended) = recorded(
+        |local| Begun::waiting(local, target),
+        wait,
+        |begun, local, &result| {
+            begun.end(local, result);
+        },
+    );
+    if ended { super::counted(target, result) } else { result }
 }
 
 /// Waits for what nobody holds: see [`super::asleep`]. A thread that is cancelled does not return from
@@ -63,20 +55,29 @@ pub(super) fn asleep<R>(
     wait: impl FnOnce() -> R,
     errno: impl FnOnce(&R) -> c_int,
 ) -> R {
-    let begun = Busy::begin().and_then(|busy| Begun::asleep(busy.local()?, target));
+    let begin = |local: &_| Begun::asleep(local, target);
+    recorded(begin, wait, |begun, local, result| begun.wakes(local, errno(result))).0
+}
+
+/// Waits, with the beginning and the end recorded; returns whether they were.
+#[inline(always)]
+fn recorded<R>(
+    begin: impl FnOnce(&Local) -> Option<Begun>,
+    wait: impl FnOnce() -> R,
+    end: impl FnOnce(&Begun, &Local, &R),
+) -> (R, bool) {
+    let begun = Busy::with(begin).flatten();
     let result = wait();
-    let errno = errno(&result);
-    let ended = Busy::begin().and_then(|busy| {
-        let local = busy.local()?;
-        // As above.
-        let begun = begun.filter(|begun| core::ptr::eq(local, begun.local))?;
-        begun.wakes(local, errno);
-        Some(())
+    let ended = Busy::with(|local| {
+        // Not if the record has ended meanwhile, in a child.
+        let begun = begun.filter(|begun| core::ptr::eq(local, begun.local));
+        begun.inspect(|begun| end(begun, local, &result)).is_some()
     });
-    if ended.is_none() {
+    let ended = ended == Some(true);
+    if !ended {
         file::lose();
     }
-    result
+    (result, ended)
 }
 
 /// A thread that has found a lock held tries so often again, for some 0.1 µs, before it tells others that
@@ -88,12 +89,11 @@ const ATTEMPTS: u32 = 4;
 fn at_once(target: Target, came: u64, result: c_int) -> c_int {
     if super::is_success(result) && thread::is_sampled() {
         let waited = Preload::now() - came;
-        if let Some(busy) = Busy::begin()
-            && let Some(local) = busy.local()
-            && let Some(begun) = Begun::coming(local, target)
-        {
-            local.note(Note { times: thread::SAMPLED_WAITS, ..begun.note(0, waited, 0) });
-        }
+        Busy::with(|local| {
+            if let Some(begun) = Begun::coming(local, target) {
+                local.note(Note { times: thread::SAMPLED_WAITS, ..begun.note(0, waited, 0) });
+            }
+        });
     }
     super::counted(target, result)
 }
@@ -189,34 +189,19 @@ impl Begun {
             return local.note(note);
         }
         local.count_note(note, self.contention);
-        let released = now.released_ns.load(RELAXED);
-        let known = !given_up && released >= self.at;
-        let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
-        let holder_stack = if known { now.holder_stack.load(RELAXED) } else { 0 };
+        let mut last = Held::last(now);
+        if given_up || last.until < self.at {
+            last = NOBODY;
+        }
         // What has passed since the release is charged to it, too. For short waits this is not done,
         // and the next release is charged.
-        let gap = if holder_stack != 0 { charge_until(at, now) } else { 0 };
+        let gap = if last.stack != 0 { charge_until(at, now) } else { 0 };
         if gap > 0 {
-            local.count_at([self.number + 1, holder_stack, side::HELD], 0, gap);
+            local.count_at([self.number + 1, last.stack, side::HELD], 0, gap);
         }
         if waited >= threshold() {
-            let last = Held {
-                since: unless(&now.held_since_ns),
-                until: if known { released } else { 0 },
-                holder: if known { now.holder.load(RELAXED) } else { 0 },
-                stack: holder_stack,
-            };
             let held = longest_hold(&now.held, self.at).unwrap_or(last);
-            let wait = Wait {
-                began: self.at,
-                waited,
-                released: if known { released } else { 0 },
-                passed,
-                lock: self.number,
-                side: note.side,
-                stack: self.stack,
-                held,
-            };
+            let wait = Wait { began: self.at, released: last.until, held, note };
             keep(self.contention, &wait, local.tid());
         }
     }
@@ -235,7 +220,7 @@ const TOO_SOON: u64 = 25_000;
 #[inline(never)]
 pub(super) fn release(address: usize, at: Option<u64>) {
     if !is_of_no_interest(address) {
-        charge(address, at);
+        Busy::with(|local| charge(local, address, at));
     }
 }
 
@@ -263,9 +248,7 @@ fn ticks() -> u64 {
 }
 
 /// The calling thread releases a lock: it is charged with what others have waited since the last release.
-fn charge(address: usize, released: Option<u64>) {
-    let Some(busy) = Busy::begin() else { return };
-    let Some(local) = busy.local() else { return };
+fn charge(local: &Local, address: usize, released: Option<u64>) {
     local.learn();
     thread::tell_passes();
     let since = local.held_since(address);
@@ -283,15 +266,13 @@ fn charge(address: usize, released: Option<u64>) {
     let known = waited_since != 0 && released.is_none();
     let since = since.or(known.then_some(waited_since));
     let stack = if wanted { local.stack() } else { 0 };
+    let hold = Held { since: since.unwrap_or(0), until: at, holder: local.tid(), stack };
     if wanted {
         now.charged_at.store(ticks(), RELAXED);
-        now.held_since_ns.store(since.unwrap_or(0), RELAXED);
-        now.holder.store(local.tid(), RELAXED);
-        now.holder_stack.store(stack, RELAXED);
-        now.released_ns.store(at, RELAXED);
+        hold.becomes_last(now);
     }
-    if wanted && let Some(since) = since {
-        keep_hold(&now.held, Held { since, until: at, holder: local.tid(), stack });
+    if wanted && since.is_some() {
+        keep_hold(&now.held, hold);
     }
     let held = since.map(|since| at.saturating_sub(since));
     if held.is_some() || delay > 0 {
@@ -314,6 +295,27 @@ struct Held {
     until: u64,
     holder: u32,
     stack: u32,
+}
+
+const NOBODY: Held = Held { since: 0, until: 0, holder: 0, stack: 0 };
+
+impl Held {
+    /// By whom the lock was held last, as far as somebody waited then.
+    fn last(now: &Now) -> Self {
+        Self {
+            until: now.released_ns.load(RELAXED),
+            since: now.held_since_ns.load(RELAXED),
+            holder: now.holder.load(RELAXED),
+            stack: now.holder_stack.load(RELAXED),
+        }
+    }
+
+    fn becomes_last(self, now: &Now) {
+        now.held_since_ns.store(self.since, RELAXED);
+        now.holder.store(self.holder, RELAXED);
+        now.holder_stack.store(self.stack, RELAXED);
+        now.released_ns.store(self.until, RELAXED);
+    }
 }
 
 /// Holds shorter than this are not kept: about 16 us. In bits of a time in ns; compared with those
@@ -350,24 +352,15 @@ fn longest_hold(held: &[HoldEntry; MAGNITUDES], began: u64) -> Option<Held> {
 #[cold]
 #[inline(never)]
 pub(super) fn released() {
-    if let Some(busy) = Busy::begin()
-        && let Some(local) = busy.local()
-    {
-        local.count_notes();
-    }
+    Busy::with(Local::count_notes);
 }
 
 /// What is said of a wait.
-#[derive(Clone, Copy)]
 struct Wait {
     began: u64,
-    waited: u64,
     released: u64,
-    passed: u64,
-    lock: u32,
-    side: u32,
-    stack: u32,
     held: Held,
+    note: Note,
 }
 
 /// How many of the last waits there is room for.
@@ -386,7 +379,7 @@ fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
     }
     let shortest = contention.worst.iter().min_by_key(|wait| wait.waited_ns.load(RELAXED));
     if let Some(place) = shortest
-        && place.waited_ns.load(RELAXED) < long.waited
+        && place.waited_ns.load(RELAXED) < long.note.waited
         // Acquire and Release: one thread at a time. A second one leaves its wait out.
         && contention.busy.compare_exchange(0, 1, Ordering::Acquire, RELAXED).is_ok()
     {
@@ -415,20 +408,20 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
     place.number.store(0, RELAXED);
     let times = [
         (&place.began_ns, long.began),
-        (&place.waited_ns, long.waited),
+        (&place.waited_ns, long.note.waited),
         (&place.released_ns, long.released),
         (&place.held_since_ns, long.held.since),
         (&place.held_until_ns, long.held.until),
-        (&place.passed, long.passed),
+        (&place.passed, long.note.passed),
         (&place.name[0], name[0]),
         (&place.name[1], name[1]),
     ];
     times.iter().for_each(|(place, value)| place.store(*value, RELAXED));
     let numbers = [
-        (&place.lock, long.lock),
-        (&place.side, long.side),
+        (&place.lock, long.note.lock),
+        (&place.side, long.note.side),
         (&place.thread, thread),
-        (&place.stack, long.stack),
+        (&place.stack, long.note.stack),
         (&place.holder, long.held.holder),
         (&place.holder_stack, long.held.stack),
     ];

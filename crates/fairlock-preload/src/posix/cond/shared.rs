@@ -12,15 +12,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock::platform::System;
 use libc::{pthread_cond_t, pthread_mutex_t};
 
-use super::super::until::Until;
 use super::away_from;
+use crate::posix::grace::GRACE_NS;
+use crate::posix::until::Until;
 use crate::process::table::spread_over;
 use crate::process::word::Count;
 use crate::thread::Preload;
 use crate::thread::cancel::Deferred;
-
-/// How long a wait takes at most. In ns; compared with the time since it began.
-const LONGEST_NS: u64 = 50_000_000;
 
 struct Place {
     waiting: Count,
@@ -48,7 +46,7 @@ pub(super) unsafe fn wait(
     place.waiting.add();
     let seen = place.notified.load(Ordering::Relaxed);
     let sleep = || {
-        let longest = Preload::now() + LONGEST_NS;
+        let longest = Preload::now() + GRACE_NS;
         let _ = until.wait_for(|deadline| {
             Preload::wait(&place.notified, seen, Some(deadline.min(longest)), false);
             Ok(())
@@ -62,6 +60,7 @@ pub(super) unsafe fn wait(
 }
 
 /// A condition variable of glibc's is notified: wakes those that do not wait in glibc's queue.
+#[cold]
 pub(super) fn notify(cond: *mut pthread_cond_t) {
     let place = place(cond);
     if place.waiting.any() {
