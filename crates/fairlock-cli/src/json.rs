@@ -119,16 +119,15 @@ impl Target {
 
     fn check(&self) -> io::Result<()> {
         match &self.place {
-            Place::Stdout => {}
+            Place::Device(path) => open(path).map(drop),
             Place::File(path) => {
                 if path.exists() {
                     open(path)?;
                 }
-                temporary_beside(path)?;
+                temporary_beside(path).map(drop)
             }
-            Place::Device(path) => drop(open(path)?),
+            Place::Stdout => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes the document.
@@ -151,18 +150,17 @@ impl Target {
     }
 
     fn explain(&self, error: &io::Error) -> Error {
-        let mend = match error.kind() {
-            io::ErrorKind::StorageFull => "make room, or choose another place",
-            io::ErrorKind::NotFound => "make the folder first",
-            io::ErrorKind::PermissionDenied => "choose a place you can write to",
-            _ => "choose another place",
-        };
         // tempfile puts the path of its own file into the message, but the user named another.
-        let why = match error.kind() {
-            io::ErrorKind::StorageFull => "the disk is full".to_owned(),
-            io::ErrorKind::NotFound => "no such folder".to_owned(),
-            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            kind => io::Error::from(kind).to_string(),
+        let said = |why: &str, mend| (why.to_owned(), mend);
+        let (why, mend) = match error.kind() {
+            io::ErrorKind::StorageFull => {
+                said("the disk is full", "make room, or choose another place")
+            }
+            io::ErrorKind::NotFound => said("no such folder", "make the folder first"),
+            io::ErrorKind::PermissionDenied => {
+                said("permission denied", "choose a place you can write to")
+            }
+            kind => (io::Error::from(kind).to_string(), "choose another place"),
         };
         Error::failed(format!("cannot write {} {}: {why}; {mend}", self.flag, self.named.display()))
     }

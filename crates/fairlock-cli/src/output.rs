@@ -99,17 +99,21 @@ fn wrapped(text: &str, width: Option<usize>) -> String {
             continue;
         }
         let indent = " ".repeat(line.len() - line.trim_start().len() + FURTHER);
-        let options = textwrap::Options::new(width)
-            .subsequent_indent(&indent)
-            .word_separator(WordSeparator::AsciiSpace)
-            .word_splitter(WordSplitter::NoHyphenation)
-            .wrap_algorithm(WrapAlgorithm::FirstFit);
+        let options = between_words(width).subsequent_indent(&indent);
         for part in textwrap::wrap(line.trim_end(), options) {
             out.push_str(&part);
             out.push('\n');
         }
     }
     out
+}
+
+/// Lines of at most so many columns end at spaces.
+pub fn between_words(width: usize) -> textwrap::Options<'static> {
+    textwrap::Options::new(width)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
 /// Whether stdout was closed when the program began.

@@ -70,8 +70,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-fn unless_zero(number: u64) -> Option<u64> {
-    (number != 0).then_some(number)
+fn unless_zero<T: Default + PartialEq>(number: T) -> Option<T> {
+    (number != T::default()).then_some(number)
 }
 
 /// Reads what is in use of a file, which may be far longer.
@@ -112,18 +112,17 @@ impl Record {
         if !bytes.starts_with(&MAGIC) {
             return Err(Error::Foreign);
         }
-        match field!(bytes, 0, Header, version: u32) {
-            VERSION => {}
-            other => return Err(Error::Version(other)),
+        let version = field!(bytes, 0, Header, version: u32);
+        if version != VERSION {
+            return Err(Error::Version(version));
         }
         if bytes.len() < PAGE {
             return Err(Error::Truncated);
         }
         let text_of = |at: usize, len: usize| text(&bytes[at..at + len]);
-        let parent = field!(bytes, 0, Header, parent: u32);
         let mut record = Self {
             pid: field!(bytes, 0, Header, pid: u32),
-            parent: (parent != 0).then_some(parent),
+            parent: unless_zero(field!(bytes, 0, Header, parent: u32)),
             observed: field!(bytes, 0, Header, observed: u32) != 0,
             threshold_ns: field!(bytes, 0, Header, threshold_ns: u64),
             began_ns: field!(bytes, 0, Header, began_ns: u64),
@@ -173,8 +172,7 @@ impl Record {
                 let locks = self.locks.len();
                 for at in chunk.entries::<ContentionEntry>()? {
                     let number = field!(bytes, at, ContentionEntry, lock: u32);
-                    let lock = (number as usize).checked_sub(1);
-                    if let Some(lock) = lock.and_then(|lock| self.locks.get_mut(lock)) {
+                    if let Some(lock) = self.numbered(number) {
                         let mut found = contention(bytes, at);
                         found.worst.retain(|wait| wait.lock < locks);
                         lock.contention = Some(Box::new(found));
@@ -189,7 +187,12 @@ impl Record {
             }
             ChunkKind::Places => {
                 for at in chunk.entries::<PlaceEntry>()? {
-                    self.take_place(bytes, at);
+                    let side = field!(bytes, at, PlaceEntry, side: u32);
+                    let lock = field!(bytes, at, PlaceEntry, lock: u32);
+                    let stack = field!(bytes, at, PlaceEntry, stack: u32);
+                    let count = field!(bytes, at, PlaceEntry, count: u64);
+                    let waited_ns = field!(bytes, at, PlaceEntry, waited_ns: u64);
+                    self.add_place(side, lock, stack, count, waited_ns);
                 }
             }
             ChunkKind::Waits => {
@@ -234,31 +237,12 @@ impl Record {
         }
     }
 
-    fn take_place(&mut self, bytes: &[u8], at: usize) {
-        let Some(lock) = (field!(bytes, at, PlaceEntry, lock: u32) as usize).checked_sub(1) else {
-            return;
-        };
-        let side = field!(bytes, at, PlaceEntry, side: u32);
-        self.add_place(
-            side,
-            AtPlace {
-                lock,
-                reads: side & side::READ != 0,
-                stack: field!(bytes, at, PlaceEntry, stack: u32),
-                count: field!(bytes, at, PlaceEntry, count: u64),
-                waited_ns: field!(bytes, at, PlaceEntry, waited_ns: u64),
-            },
-        );
-    }
-
     /// What a thread has seen of waits and not counted elsewhere.
     fn take_notes(&mut self, bytes: &[u8], at: usize) {
         for index in 0..NOTES {
             let at = at + offset_of!(ThreadEntry, notes) + index * size_of::<NoteEntry>();
-            let lock = field!(bytes, at, NoteEntry, lock: u32) as usize;
-            let Some(found) = lock.checked_sub(1).and_then(|lock| self.locks.get_mut(lock)) else {
-                continue;
-            };
+            let number = field!(bytes, at, NoteEntry, lock: u32);
+            let Some(found) = self.numbered(number) else { continue };
             let side = field!(bytes, at, NoteEntry, side: u32);
             let waited_ns = field!(bytes, at, NoteEntry, waited_ns: u64);
             let times = field!(bytes, at, NoteEntry, times: u32).into();
@@ -271,16 +255,20 @@ impl Record {
             held.into_iter().for_each(|held| contention.add_hold(held));
             if side & side::HELD == 0 || waited_ns > 0 {
                 let stack = field!(bytes, at, NoteEntry, stack: u32);
-                let reads = side & side::READ != 0;
-                let waited_ns = waited_ns.saturating_mul(times);
-                let place = AtPlace { lock: lock - 1, reads, stack, count: times, waited_ns };
-                self.add_place(side, place);
+                self.add_place(side, number, stack, times, waited_ns.saturating_mul(times));
             }
         }
     }
 
-    fn add_place(&mut self, side: u32, place: AtPlace) {
-        let Some(found) = self.locks.get_mut(place.lock) else { return };
+    /// The lock with this number and one.
+    fn numbered(&mut self, number: u32) -> Option<&mut Lock> {
+        self.locks.get_mut((number as usize).checked_sub(1)?)
+    }
+
+    fn add_place(&mut self, side: u32, number: u32, stack: u32, count: u64, waited_ns: u64) {
+        let Some(found) = self.numbered(number) else { return };
+        let (lock, reads) = (number as usize - 1, side & side::READ != 0);
+        let place = AtPlace { lock, reads, stack, count, waited_ns };
         if side & side::HELD != 0 {
             return self.holders.push(place);
         }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::error::{Error, unknown};
 use crate::json::Target;
-use crate::output::{print, visible_lines};
+use crate::output::{between_words, print, visible_lines};
 use crate::results::Results;
 use crate::written::Written;
 use columns::{Table, is_asked_for};
@@ -166,7 +166,7 @@ fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> 
     })?;
     let svg = &mut picture.svg;
     // A letter is about 6 pixels wide.
-    for line in wrapped(&from, (svg.width / 6.0) as usize) {
+    for line in textwrap::wrap(&from, between_words((svg.width / 6.0) as usize)) {
         svg.height += 16.0;
         let (middle, bottom, line) = (svg.width / 2.0, svg.height, svg::escaped(&line));
         svg.raw(format_args!(
@@ -175,21 +175,6 @@ fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> 
     }
     svg.height += 6.0;
     Ok(picture.svg.file(&picture.name))
-}
-
-/// The words of a text in lines of at most so many letters, if no word is longer.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
-                *line += " ";
-                *line += word;
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(feature = "png")]
