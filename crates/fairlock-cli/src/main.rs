@@ -1,4 +1,17 @@
 //! `fairlock`: measures locks on this machine and compares them.
+//!
+//! A command goes down this list; each module uses only those of its line and below. What belongs to one
+//! subcommand alone is in the module of its name: `bench`, `sim`, `torture`, `doctor`, `compare`, `report`,
+//! `preload` (`run` and `top`).
+//!
+//! | | |
+//! |---|---|
+//! | flags | `args` (all subcommands), `flags` (of `bench`), `names` (for completions), `usage` (mistakes) |
+//! | plan | `plan`: from flags to cells; `plan::given` checks, `plan::cells` makes. Of `sim`: `sim::plan`, `sim::grid` |
+//! | run | `runner`: a cell in a child process, or jobs in threads. `preload::linux`: a program with our locks |
+//! | rows | `row`: figures of what was measured, and relations between rows; `results`: rows read back |
+//! | show | `table` (a table for each workload), `verdict`, `report` (pages, pictures), `compare` |
+//! | text | `layout` (tables that fit a terminal), `units`, `output` (stdout, stderr), `json` (files), `written` (reads them) |
 
 // A program is no library for others: `pub` means for the other modules, and `pub(crate)`
 // everywhere would say no more.
@@ -60,23 +73,26 @@ fn main() -> ExitCode {
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),
         Some(Command::Top { flags }) => preload::top(&flags),
-        Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
-        Some(Command::Machines { command }) => match command {
-            None => sim::machines::list(),
-            Some(MachinesCommand::Show { name }) => sim::machines::show(&name),
+        Some(Command::Locks) => done(list_locks()),
+        Some(Command::Machines { command: None }) => done(sim::machines::list()),
+        Some(Command::Machines { command: Some(MachinesCommand::Show { name }) }) => {
+            done(sim::machines::show(&name))
         }
-        .map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
-            print(&completions::script(shell, Cli::command())).map(|()| ExitCode::SUCCESS)
+            done(print(&completions::script(shell, Cli::command())))
         }
-        Some(Command::Schema { of }) => print(of.schema()).map(|()| ExitCode::SUCCESS),
-        Some(Command::Man) => man().map(|()| ExitCode::SUCCESS),
-        Some(Command::Cell) => runner::serve().map(|()| ExitCode::SUCCESS),
+        Some(Command::Schema { of }) => done(print(of.schema())),
+        Some(Command::Man) => done(man()),
+        Some(Command::Cell) => done(runner::serve()),
     };
     result.unwrap_or_else(|error| {
         complain(&error.to_string());
         ExitCode::from(error.code())
     })
+}
+
+fn done(result: Result<(), Error>) -> Result<ExitCode, Error> {
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 fn list_locks() -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! What the library counted of a lock: a line of JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,4 +49,10 @@ impl Counted {
     pub fn used(&self) -> u64 {
         sum([self.reads, self.writes])
     }
+}
+
+/// The policies of these locks, each once.
+pub fn policies(locks: &[Counted]) -> String {
+    let names: BTreeSet<&str> = locks.iter().map(|lock| &*lock.policy).collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
 }

@@ -235,35 +235,36 @@ fn markdown(groups: &[Group<'_>], programs: &[Program], columns: &[String]) -> S
 /// All keys of all rows, as they are in the files, as CSV.
 fn csv(sources: &[Results], programs: &[Program]) -> Result<String, Error> {
     let failed = |error| Error::failed(format!("cannot write the rows: {error}"));
-    /// Where a row is from.
-    type From<'a> = [Option<&'a str>; 3];
-    let mut rows: Vec<(From<'_>, Value)> = Vec::new();
-    for source in sources {
-        let from = [source.file.to_str(), source.made.as_deref(), source.version.as_deref()];
-        for row in &source.rows {
-            rows.push((from, serde_json::to_value(row).map_err(failed)?));
+    let mut rows: Vec<Value> = Vec::new();
+    // What file a row is from, which is said behind what is in it.
+    let mut add = |mut row: Value, file: &Path, made: Option<&str>, version: Option<&str>| {
+        for (key, value) in LAST.into_iter().zip([file.to_str(), made, version]) {
+            row[key] = value.into();
+        }
+        rows.push(row);
+    };
+    for Results { rows, file, made, version, .. } in sources {
+        for row in rows {
+            let row = serde_json::to_value(row).map_err(failed)?;
+            add(row, file, made.as_deref(), version.as_deref());
         }
     }
-    for program in programs {
-        let from = [program.file.to_str(), program.made.as_deref(), program.version.as_deref()];
-        rows.extend(program.locks.iter().map(|lock| (from, lock.clone())));
+    for Program { locks, file, made, version, .. } in programs {
+        locks.iter().for_each(|lock| add(lock.clone(), file, made.as_deref(), version.as_deref()));
     }
-    let mut keys = BTreeSet::new();
-    for (_, row) in &rows {
-        let flat = row.as_object().into_iter().flatten();
-        keys.extend(flat.filter(|(_, value)| is_flat(value)).map(|(key, _)| key.clone()));
-    }
+    let flat = rows.iter().filter_map(Value::as_object).flatten();
+    let keys: BTreeSet<&str> =
+        flat.filter(|(_, value)| is_flat(value)).map(|(key, _)| key.as_str()).collect();
     // The keys that say what was run come first.
     const FIRST: [&str; 9] =
         ["workload", "case", "lock", "threads", "side", "program", "pid", "name", "kind"];
+    const LAST: [&str; 3] = ["file", "made", "version"];
     let first = FIRST.into_iter().filter(|key| keys.contains(*key));
-    let rest = keys.iter().map(String::as_str).filter(|key| !FIRST.contains(key));
-    let keys: Vec<&str> = first.chain(rest).collect();
-    let mut text = format!("{},file,made,version\n", keys.join(","));
-    for (from, row) in &rows {
-        let own = keys.iter().map(|key| plain(&row[key]));
-        let from = from.iter().map(|cell| cell.unwrap_or_default().to_owned());
-        let cells: Vec<String> = own.chain(from).map(|cell| quoted(&cell)).collect();
+    let rest = keys.iter().copied().filter(|key| !FIRST.contains(key) && !LAST.contains(key));
+    let keys: Vec<&str> = first.chain(rest).chain(LAST).collect();
+    let mut text = format!("{}\n", keys.join(","));
+    for row in &rows {
+        let cells: Vec<String> = keys.iter().map(|key| quoted(&plain(&row[key]))).collect();
         text += &format!("{}\n", cells.join(","));
     }
     Ok(text)

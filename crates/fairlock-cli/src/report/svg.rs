@@ -15,12 +15,7 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 
 /// The style sheet of pictures; on a dark page it replaces the colours that suit white.
-pub const SHEET: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}\
-    @media(prefers-color-scheme:dark){text{fill:#e6edf3}.bg{fill:#0d1117}.grid{stroke:#30363d}\
-    .k0{fill:#6cb6ff;stroke:#6cb6ff}.k1{fill:#f0883e;stroke:#f0883e}.k2{fill:#bc8cff;stroke:#bc8cff}\
-    .k3{fill:#56d364;stroke:#56d364}.k4{fill:#ff7b72;stroke:#ff7b72}.k5{fill:#e3b341;stroke:#e3b341}\
-    .k6{fill:#39c5cf;stroke:#39c5cf}.k7{fill:#f778ba;stroke:#f778ba}.k8{fill:#8b949e;stroke:#8b949e}\
-    .line{fill:none}.hollow{fill:#0d1117}}";
+pub const SHEET: &str = include_str!("pictures.css");
 
 /// Colours on white: the first is of ours as it comes, the others are of other locks.
 pub const COLORS: [&str; 9] = [

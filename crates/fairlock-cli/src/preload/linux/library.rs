@@ -1,8 +1,7 @@
 //! Where `libfairlock_preload.so` is.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use object::{Architecture, Object as _, ObjectSymbol as _};
 
@@ -11,7 +10,7 @@ use crate::json::VERSION;
 
 const NAME: &str = "libfairlock_preload.so";
 /// What a library begins with.
-const ELF: [u8; 4] = *b"\x7fELF";
+const ELF: &[u8] = b"\x7fELF";
 /// What the library exports, with its version behind.
 const MARK: &str = "fairlock_preload_";
 /// The folders to look in, from that of this program: where the library is built with it, built for
@@ -51,17 +50,15 @@ fn checked(path: PathBuf) -> io::Result<PathBuf> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is no file"));
     }
-    let mut magic = Vec::new();
-    File::open(&path)?.take(ELF.len() as u64).read_to_end(&mut magic)?;
-    if magic != ELF {
-        return Err(io::Error::other("it is no library"));
-    }
     check(&fs::read(&path)?).map_err(io::Error::other)?;
     Ok(path)
 }
 
-/// Says why these bytes of an ELF file are not our library.
+/// Says why these bytes are not our library.
 fn check(bytes: &[u8]) -> Result<(), String> {
+    if !bytes.starts_with(ELF) {
+        return Err("it is no library".to_owned());
+    }
     let Ok(file) = object::File::parse(bytes) else { return Err("it is damaged".to_owned()) };
     if file.architecture() != Architecture::X86_64 {
         return Err("it is not for 64-bit x86".to_owned());

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::threads::Totals;
 use crate::error::Error;
 use crate::layout::{Column, Table};
-use crate::preload::counted::Counted;
+use crate::preload::counted::{Counted, policies};
 use crate::preload::sum;
 use crate::units::{count, several, time};
 
@@ -142,13 +142,6 @@ impl Report {
         (locks(shown), locks(others))
     }
 
-    fn policies(&self) -> String {
-        let mut names: Vec<_> = self.locks.iter().map(|lock| &*lock.policy).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.join(", ")
-    }
-
     fn table(&self, shown: &[&Counted], width: Option<usize>) -> String {
         let mut table = Table::of(
             shown.iter().copied(),
@@ -168,7 +161,7 @@ impl Report {
         if self.processes == 1 {
             table.leave_out("process");
         }
-        let title = format!("locks by longest wait, policy {}", self.policies());
+        let title = format!("locks by longest wait, policy {}", policies(&self.locks));
         table.titled(&title, NOTE, width)
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Column, Program, bars, table, value};
 use crate::error::Error;
-use crate::preload::counted::Counted;
+use crate::preload::counted::{Counted, policies};
 use crate::report::columns::is_asked_for;
 use crate::units::{count, several, time};
 use crate::written::Written;
@@ -21,9 +21,6 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     let mut locks = locks.map_err(|error| written.wrong(&error))?;
     locks.retain(|lock| is_asked_for(&lock.place(), only));
     locks.sort_by_key(|lock| std::cmp::Reverse((lock.wait_max_ns, lock.used())));
-    let mut policies: Vec<&str> = locks.iter().map(|lock| lock.policy.as_str()).collect();
-    policies.sort_unstable();
-    policies.dedup();
     let waited = locks.iter().filter(|lock| lock.wait_max_ns > 0).map(|lock| {
         let (place, longest) = (lock.place(), time(lock.wait_max_ns));
         let says = format!("{place}: {}, the longest {longest}", several(lock.waits, "wait"));
@@ -33,7 +30,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     Ok(Program {
         title: format!("locks of a program ({name})"),
-        command: format!("fairlock run, policy {}", policies.join(", ")),
+        command: format!("fairlock run, policy {}", policies(&locks)),
         origin: several(locks.len(), "lock"),
         pictures: picture.into_iter().collect(),
         tables: table("Locks", &locks, &COLUMNS, 2, 0).into_iter().collect(),
