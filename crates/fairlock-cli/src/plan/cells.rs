@@ -4,7 +4,6 @@ use super::Part;
 use super::given::{
     MOST_THREADS, check_scenario, once, or_default, parse_forms, parse_holders, parse_shapes,
 };
-use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Cell, Form, Setup, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
@@ -27,17 +26,27 @@ pub struct Makings<'a> {
     pub disturbance: Disturbance,
 }
 
+/// The cells of one configuration, but for their locks.
+struct Place {
+    case: Case,
+    cs_load: u32,
+    configuration: Configuration,
+}
+
 impl Makings<'_> {
     /// The cells, in the order in which rows are shown: by case, but in `reader-spin` a row has all
     /// cases of a mix.
     pub fn cells(&self) -> Result<Vec<Cell>, Error> {
-        let mut cells = match (self.part.workload, self.part.scenario) {
-            (Workload::Scenario, Some(scenario)) => self.of_scenario(scenario)?,
-            (Workload::Range | Workload::Think | Workload::Spread | Workload::Idle, _) => {
-                self.of_setups()?
-            }
-            _ => self.of_threads_and_loads()?,
-        };
+        let mut cells = Vec::new();
+        for place in self.places()? {
+            let setup = &place.configuration.setup;
+            let kind = self.part.workload.kind(place.case, setup);
+            let is_wanted = |lock: &&LockEntry| {
+                lock.is(kind) && setup.form.is_none_or(|form| self.is_wanted(lock, form))
+            };
+            let locks = self.locks.iter().filter(is_wanted);
+            cells.extend(locks.map(|lock| self.cell(&place, lock)));
+        }
         cells.sort_by_key(|cell| {
             let by_case = cell.workload != Workload::ReaderSpin;
             (by_case.then_some(cell.case), cell.range, cell.threads, cell.cs_load)
@@ -45,10 +54,26 @@ impl Makings<'_> {
         Ok(cells)
     }
 
+    fn places(&self) -> Result<Vec<Place>, Error> {
+        match (self.part.workload, self.part.scenario) {
+            (Workload::Scenario, Some(scenario)) => {
+                check_scenario(scenario, &self.flags.threads, MOST_THREADS)?;
+                let (threads, readers, writers) = scenario.threads();
+                let setup = scenario.setup();
+                let configuration = Configuration { threads, readers, writers, setup };
+                Ok(vec![Place { case: Case::Busy, cs_load: 0, configuration }])
+            }
+            (Workload::Range | Workload::Think | Workload::Spread | Workload::Idle, _) => {
+                self.of_setups()
+            }
+            _ => self.of_threads_and_loads(),
+        }
+    }
+
     /// Where configurations differ in threads and pauses only.
-    fn of_threads_and_loads(&self) -> Result<Vec<Cell>, Error> {
-        let &Self { part, locks, flags, .. } = self;
-        let mut cells = Vec::new();
+    fn of_threads_and_loads(&self) -> Result<Vec<Place>, Error> {
+        let &Self { part, flags, .. } = self;
+        let mut places = Vec::new();
         for threads in threads_of(part, flags)? {
             for case in self.cases() {
                 let chosen = !flags.threads.is_empty();
@@ -57,26 +82,19 @@ impl Makings<'_> {
                     continue;
                 }
                 let (readers, writers) = sides(part.workload, case, threads);
-                let overcommit = threads as f64 / machine::cpus() as f64;
-                for cs_load in cs_loads_of(part, case, flags) {
-                    let kind = part.workload.kind(case, &Setup::default());
-                    for lock in locks.iter().filter(|lock| lock.is(kind)) {
-                        cells.push(Cell {
-                            overcommit: (part.workload == Workload::Batch).then_some(overcommit),
-                            cs_load,
-                            dir: flags.dir.clone().filter(|_| part.workload == Workload::DirectIo),
-                            ..self.cell(case, lock, (threads, readers, writers))
-                        });
-                    }
-                }
+                places.extend(cs_loads_of(part, case, flags).into_iter().map(|cs_load| {
+                    let setup = Setup::default();
+                    let configuration = Configuration { threads, readers, writers, setup };
+                    Place { case, cs_load, configuration }
+                }));
             }
         }
-        Ok(cells)
+        Ok(places)
     }
 
     /// Where configurations differ in more than that.
-    fn of_setups(&self) -> Result<Vec<Cell>, Error> {
-        let &Self { part, locks, flags, .. } = self;
+    fn of_setups(&self) -> Result<Vec<Place>, Error> {
+        let &Self { part, flags, .. } = self;
         let shapes = parse_shapes(&flags.shape)?;
         let chosen = Chosen {
             threads: &once(&flags.threads),
@@ -89,59 +107,21 @@ impl Makings<'_> {
             among: &once(&flags.program.among),
             holders: &parse_holders(&flags.program)?,
         };
-        let mut cells = Vec::new();
-        for case in self.cases() {
-            let configurations = match part.workload {
+        let of_case = |case| {
+            let all = match part.workload {
                 Workload::Think => think::configurations(&chosen, flags.quick),
                 Workload::Spread => spread::configurations(&chosen, flags.quick),
                 Workload::Idle => idle::configurations(&chosen, flags.quick),
                 _ => range::configurations(case, &chosen),
             };
-            for configuration in configurations {
-                let setup = configuration.setup;
-                let is_wanted = |lock: &&LockEntry| {
-                    lock.is(part.workload.kind(case, &setup))
-                        && setup.form.is_none_or(|form| self.is_wanted(lock, form))
-                };
-                let secs = length(&configuration, part.workload, flags, self.secs());
-                for lock in locks.iter().filter(is_wanted) {
-                    let Configuration { threads, readers, writers, .. } = configuration;
-                    cells.push(Cell {
-                        range: setup,
-                        secs,
-                        dir: flags.dir.clone().filter(|_| case == Case::File),
-                        ..self.cell(case, lock, (threads, readers, writers))
-                    });
-                }
-            }
-        }
-        Ok(cells)
-    }
-
-    fn of_scenario(&self, scenario: &Scenario) -> Result<Vec<Cell>, Error> {
-        check_scenario(scenario, &self.flags.threads, MOST_THREADS)?;
-        let setup = scenario.setup();
-        let is_wanted = |lock: &&LockEntry| {
-            lock.is(Workload::Scenario.kind(Case::Busy, &setup))
-                && self.is_wanted(lock, scenario.form)
+            all.into_iter().map(move |configuration| Place { case, cs_load: 0, configuration })
         };
-        let cell = |lock| Cell {
-            range: setup,
-            scenario: Some(scenario.clone()),
-            ..self.cell(Case::Busy, lock, scenario.threads())
-        };
-        Ok(self.locks.iter().filter(is_wanted).map(cell).collect())
+        Ok(self.cases().flat_map(of_case).collect())
     }
 
     fn cases(&self) -> impl Iterator<Item = Case> {
         let cases = self.part.cases.iter().copied();
         cases.filter(|case| self.only.is_empty() || self.only.contains(case))
-    }
-
-    /// The length of a measurement.
-    fn secs(&self) -> f64 {
-        let Self { part, flags, .. } = self;
-        flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs })
     }
 
     /// Whether a lock of this form is asked for by its name, or is among those that workloads with
@@ -150,31 +130,30 @@ impl Makings<'_> {
         !self.flags.locks.is_empty() || is_in_use(lock.name, form)
     }
 
-    /// A cell with these numbers of threads, readers and writers, and without anything special.
-    fn cell(
-        &self,
-        case: Case,
-        lock: &LockEntry,
-        (threads, readers, writers): (usize, usize, usize),
-    ) -> Cell {
+    fn cell(&self, place: &Place, lock: &LockEntry) -> Cell {
+        let Self { part: &Part { workload, scenario, secs, .. }, flags, .. } = *self;
+        let Place { case, cs_load, ref configuration } = *place;
+        let &Configuration { threads, readers, writers, setup } = configuration;
+        let is_on_disk = workload == Workload::DirectIo || case == Case::File;
+        let overcommit = threads as f64 / machine::cpus() as f64;
         Cell {
-            workload: self.part.workload,
+            workload,
             case,
             lock: lock.name.to_owned(),
             machine: None,
             threads,
             readers,
             writers,
-            overcommit: None,
-            cs_load: 0,
+            overcommit: (workload == Workload::Batch).then_some(overcommit),
+            cs_load,
             outside_ns: 0,
-            range: Setup::default(),
-            scenario: None,
+            range: setup,
+            scenario: scenario.filter(|_| workload == Workload::Scenario).cloned(),
             disturbance: self.disturbance,
-            secs: self.secs(),
-            seed: self.flags.seed,
+            secs: length(configuration, workload, flags, secs),
+            seed: flags.seed,
             busy_turns_per_us: 0,
-            dir: None,
+            dir: flags.dir.clone().filter(|_| is_on_disk),
         }
     }
 }
@@ -195,12 +174,15 @@ fn is_in_use(lock: &str, form: Form) -> bool {
 
 /// How long to measure a configuration: as long as told, or longer if too little would happen.
 fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
-    match workload {
-        _ if flags.secs.is_some() => secs,
-        Workload::Range => secs,
-        Workload::Idle => secs.max(idle::enough_secs(&configuration.setup)),
-        _ => secs.max(program::enough_secs(configuration, machine::cpus(), flags.background)),
-    }
+    let usual = if flags.quick { QUICK_SECS } else { secs };
+    let enough = match workload {
+        Workload::Idle => idle::enough_secs(&configuration.setup),
+        Workload::Think | Workload::Spread => {
+            program::enough_secs(configuration, machine::cpus(), flags.background)
+        }
+        _ => 0.0,
+    };
+    flags.secs.unwrap_or(usual.max(enough))
 }
 
 /// The thread counts of a workload.
