@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::null::Score;
+use super::score::Score;
 use super::shard::Shard;
 use crate::row::Row;
 

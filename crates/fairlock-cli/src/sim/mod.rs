@@ -16,6 +16,7 @@ mod pool;
 mod published;
 mod real;
 mod rows;
+mod score;
 mod shard;
 mod table;
 mod unknowns;

@@ -3,11 +3,10 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-
 use super::compare::{baseline, is_relative};
 use super::published;
 use super::rows::Rows;
+use super::score::{Null, Score};
 use crate::cell::Workload;
 use crate::row::Row;
 use crate::stats::spearman;
@@ -29,20 +28,6 @@ pub fn side_of(ratio: f64) -> &'static str {
     } else {
         "as much"
     }
-}
-
-/// A model that knows nothing about locks.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Null {
-    /// Every lock does what the plain lock does in the same configuration. Of the locks in relation
-    /// to each other it knows nothing.
-    AllEqual,
-    /// The same, as rates: what was published of the plain lock stands for every lock. It knows a
-    /// column of the table, and so the machine.
-    PlainLock,
-    /// The same, of latencies.
-    PlainLatency,
 }
 
 impl Null {
@@ -76,34 +61,6 @@ impl Null {
             Self::PlainLatency => published::latency_ns(row).zip(published::latency_ns(plain)),
         }
     }
-}
-
-/// How near a table comes to what was published, beside a model that knows nothing.
-#[derive(Serialize, Deserialize)]
-pub struct Score {
-    workload: Workload,
-    machine: String,
-    /// The part of the table; all of it if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    load: Option<String>,
-    null: Null,
-    plain_lock: String,
-    cells: usize,
-    /// The root of the mean square of the logarithm of ours in relation to the published figure; for
-    /// each seed.
-    log_error: Vec<f64>,
-    log_error_of_null: f64,
-    /// Rank correlation with the published figures; for each seed.
-    rank: Vec<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rank_of_null: Option<f64>,
-    /// Cells on the published side of the plain lock, where 3 % more or less are as much; for each seed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    signs: Vec<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    signs_of_null: Option<usize>,
-    /// Whether log error and rank are better than the model's with every seed.
-    beats: bool,
 }
 
 /// A cell of a lock that is not the plain one.

@@ -1,6 +1,7 @@
 //! The published figures, and which row each of them belongs to.
 
-use super::{grid, unknowns};
+use super::grid::{self, HANDOFF_10MS};
+use super::unknowns;
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 
@@ -30,10 +31,6 @@ impl Csv {
         found[at].parse().ok()
     }
 }
-
-/// The lock of the published `handoff`, which handed over after 10 ms. Our preset of the series that was
-/// merged later does so after 4 ms.
-pub const HANDOFF_10MS: &str = "published:handoff_after=10ms";
 
 /// The published column that a lock stands for. The published locks of `batch` were those of a
 /// kernel that knows it is a guest. Their waiters halt after a while, so the locks that stand for
