@@ -11,7 +11,7 @@ use fairlock::platform::WaitOutcome;
 use fairlock::wait::Thread;
 
 use crate::observe::Mark;
-use crate::platform::Sim;
+use crate::sim::Sim;
 
 /// What else a thread spends time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,6 +52,7 @@ mod observe;
 mod platform;
 mod queue;
 mod report;
+mod sim;
 mod simulation;
 mod stuck;
 pub mod tester;
@@ -62,8 +63,9 @@ pub use error::SimulationError;
 pub use inside::{busy, device, fill, mark, now, pause, random, sleep, stopped, thread, yield_now};
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};
-pub use platform::{Sim, SimU32, SimU64, SimUsize, begin_thin_locks};
+pub use platform::{SimU32, SimU64, SimUsize, begin_thin_locks};
 pub use report::{Operations, Report, ThreadReport};
+pub use sim::Sim;
 pub use simulation::{JoinHandle, Simulation};
 pub use stuck::{Stuck, StuckKind, StuckThread};
 

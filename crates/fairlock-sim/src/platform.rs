@@ -14,16 +14,7 @@ use fairlock::wait::Thread;
 
 use crate::engine::{Engine, Look, Next, Work, ask};
 use crate::fiber::suspend;
-
-/// The simulated machine as a platform for locks: `RwSem<Sim>`,
-/// `RangeRwLock<Sim>`, `BatchedTicketLock<Sim, N>`.
-///
-/// Which machine, and which thread of it, follows from the
-/// [`Simulation`](crate::Simulation) that runs. Outside of one, locks can be
-/// made, looked at, and taken when they are free; one that would have to wait
-/// panics.
-#[derive(Clone, Copy, Debug)]
-pub struct Sim;
+use crate::sim::Sim;
 
 /// Has the engine place a load in time, and makes it.
 #[inline(always)]

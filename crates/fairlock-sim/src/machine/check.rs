@@ -1,6 +1,8 @@
 //! Refuses descriptions that no machine can have.
 
-use super::description::{Description, Scheduler, Topology};
+use super::description::{
+    Calls, Description, Guests, Instructions, Lines, Scheduler, Stolen, Topology,
+};
 use super::error::MachineError;
 use crate::cpu_set::CpuSet;
 
@@ -40,71 +42,12 @@ pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Machine
 pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
     let checker = Checker { file };
     checker.topology(&d.topology)?;
-    let i = &d.instructions;
-    for (key, ns) in [
-        ("load_ns", i.load_ns),
-        ("store_ns", i.store_ns),
-        ("atomic_ns", i.atomic_ns),
-        ("pause_ns", i.pause_ns),
-        ("clock_ns", i.clock_ns),
-    ] {
-        checker.positive(&format!("instructions.{key}"), ns)?;
-    }
-    let l = &d.lines;
-    for (key, ns) in [
-        ("smt_ns", l.smt_ns),
-        ("cluster_ns", l.cluster_ns),
-        ("socket_ns", l.socket_ns),
-        ("memory_ns", l.memory_ns),
-        ("fill_ns", l.fill_ns),
-    ] {
-        checker.positive(&format!("lines.{key}"), ns)?;
-    }
-    for (i, &ns) in l.hop_ns.iter().enumerate() {
-        checker.positive(&format!("lines.hop_ns[{i}]"), ns)?;
-    }
-    let hops = furthest(&d.topology);
-    if l.hop_ns.len() != hops {
-        let problem =
-            format!("has {} numbers, but sockets are up to {hops} hops apart", l.hop_ns.len());
-        let mend = "give one number for each distance; none if there is one socket";
-        return Err(checker.error("lines.hop_ns", problem, mend));
-    }
-    if l.in_flight == 0 {
-        return Err(checker.error("lines.in_flight", "is 0".to_owned(), "give 1 or more"));
-    }
-    if !(0.0..=1.0).contains(&l.hold) {
-        return Err(checker.error("lines.hold", format!("is {}", l.hold), "give a share, 0 to 1"));
-    }
+    checker.instructions(&d.instructions)?;
+    checker.lines(&d.lines, furthest(&d.topology))?;
     checker.scheduler("scheduler", &d.scheduler)?;
-    let c = &d.calls;
-    for (key, ns) in [
-        ("wait_ns", c.wait_ns),
-        ("wake_ns", c.wake_ns),
-        ("wake_sleeper_ns", c.wake_sleeper_ns),
-        ("yield_ns", c.yield_ns),
-    ] {
-        checker.positive(&format!("calls.{key}"), ns)?;
-    }
-    if let Some(guests) = &d.guests {
-        checker.count("guests.count", guests.count)?;
-        checker.count("guests.cpus", guests.cpus)?;
-        checker.limit("guests.count", "virtual CPUs", guests.count.saturating_mul(guests.cpus))?;
-        checker.scheduler("guests.scheduler", &guests.scheduler)?;
-    }
-    if let Some(stolen) = &d.stolen {
-        if d.guests.is_some() {
-            let mend = "remove [stolen] or [guests]";
-            let problem = "is beside [guests], which have their host's CPUs taken anyway";
-            return Err(checker.error("stolen", problem, mend));
-        }
-        if !(0.0..=MOST_STOLEN).contains(&stolen.share) {
-            let mend = format!("give a share, 0 to {MOST_STOLEN}");
-            return Err(checker.error("stolen.share", format!("is {}", stolen.share), &mend));
-        }
-        checker.positive("stolen.slice_ns", stolen.slice_ns)?;
-    }
-    Ok(())
+    checker.calls(&d.calls)?;
+    d.guests.as_ref().map_or(Ok(()), |guests| checker.guests(guests))?;
+    d.stolen.as_ref().map_or(Ok(()), |stolen| checker.stolen(stolen, d.guests.is_some()))
 }
 
 /// The most hops between two sockets.
@@ -165,6 +108,79 @@ impl Checker<'_> {
         Ok(())
     }
 
+    fn instructions(&self, i: &Instructions) -> Result<(), MachineError> {
+        for (key, ns) in [
+            ("load_ns", i.load_ns),
+            ("store_ns", i.store_ns),
+            ("atomic_ns", i.atomic_ns),
+            ("pause_ns", i.pause_ns),
+            ("clock_ns", i.clock_ns),
+        ] {
+            self.positive(&format!("instructions.{key}"), ns)?;
+        }
+        Ok(())
+    }
+
+    fn lines(&self, l: &Lines, hops: usize) -> Result<(), MachineError> {
+        for (key, ns) in [
+            ("smt_ns", l.smt_ns),
+            ("cluster_ns", l.cluster_ns),
+            ("socket_ns", l.socket_ns),
+            ("memory_ns", l.memory_ns),
+            ("fill_ns", l.fill_ns),
+        ] {
+            self.positive(&format!("lines.{key}"), ns)?;
+        }
+        for (i, &ns) in l.hop_ns.iter().enumerate() {
+            self.positive(&format!("lines.hop_ns[{i}]"), ns)?;
+        }
+        if l.hop_ns.len() != hops {
+            let problem =
+                format!("has {} numbers, but sockets are up to {hops} hops apart", l.hop_ns.len());
+            let mend = "give one number for each distance; none if there is one socket";
+            return Err(self.error("lines.hop_ns", problem, mend));
+        }
+        if l.in_flight == 0 {
+            return Err(self.error("lines.in_flight", "is 0".to_owned(), "give 1 or more"));
+        }
+        if !(0.0..=1.0).contains(&l.hold) {
+            return Err(self.error("lines.hold", format!("is {}", l.hold), "give a share, 0 to 1"));
+        }
+        Ok(())
+    }
+
+    fn calls(&self, c: &Calls) -> Result<(), MachineError> {
+        for (key, ns) in [
+            ("wait_ns", c.wait_ns),
+            ("wake_ns", c.wake_ns),
+            ("wake_sleeper_ns", c.wake_sleeper_ns),
+            ("yield_ns", c.yield_ns),
+        ] {
+            self.positive(&format!("calls.{key}"), ns)?;
+        }
+        Ok(())
+    }
+
+    fn guests(&self, guests: &Guests) -> Result<(), MachineError> {
+        self.count("guests.count", guests.count)?;
+        self.count("guests.cpus", guests.cpus)?;
+        self.limit("guests.count", "virtual CPUs", guests.count.saturating_mul(guests.cpus))?;
+        self.scheduler("guests.scheduler", &guests.scheduler)
+    }
+
+    fn stolen(&self, stolen: &Stolen, has_guests: bool) -> Result<(), MachineError> {
+        if has_guests {
+            let mend = "remove [stolen] or [guests]";
+            let problem = "is beside [guests], which have their host's CPUs taken anyway";
+            return Err(self.error("stolen", problem, mend));
+        }
+        if !(0.0..=MOST_STOLEN).contains(&stolen.share) {
+            let mend = format!("give a share, 0 to {MOST_STOLEN}");
+            return Err(self.error("stolen.share", format!("is {}", stolen.share), &mend));
+        }
+        self.positive("stolen.slice_ns", stolen.slice_ns)
+    }
+
     fn scheduler(&self, table: &str, s: &Scheduler) -> Result<(), MachineError> {
         self.positive(&format!("{table}.slice_ns"), s.slice_ns)?;
         self.positive(&format!("{table}.tick_ns"), s.tick_ns)?;
@@ -180,12 +196,15 @@ impl Checker<'_> {
         ] {
             self.not_negative(&format!("{table}.{key}"), ns)?;
         }
-        if !(0.0..=MOST_SPREAD).contains(&s.spread) {
-            let problem = format!("is {}", s.spread);
-            let mend = format!("give a standard deviation of the logarithm, 0 to {MOST_SPREAD}");
-            return Err(self.error(&format!("{table}.spread"), problem, &mend));
+        self.spread(table, s.spread)
+    }
+
+    fn spread(&self, table: &str, spread: f64) -> Result<(), MachineError> {
+        if (0.0..=MOST_SPREAD).contains(&spread) {
+            return Ok(());
         }
-        Ok(())
+        let mend = format!("give a standard deviation of the logarithm, 0 to {MOST_SPREAD}");
+        Err(self.error(&format!("{table}.spread"), format!("is {spread}"), &mend))
     }
 
     fn count(&self, key: &str, count: usize) -> Result<(), MachineError> {

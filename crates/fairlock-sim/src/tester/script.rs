@@ -6,7 +6,7 @@ use fairlock::wait::{CancelToken, Wait};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::platform::Sim;
+use crate::sim::Sim;
 
 /// A number below `below`, which is not zero.
 pub(super) fn below(random: &mut Xoshiro256PlusPlus, below: u64) -> u64 {

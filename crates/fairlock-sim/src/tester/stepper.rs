@@ -14,7 +14,7 @@ use fairlock::wait::Thread as Record;
 use super::schedule::{Event, Point};
 use crate::engine::{Engine, Look, Next, Work};
 use crate::observe::Mark;
-use crate::platform::Sim;
+use crate::sim::Sim;
 
 /// What an operation does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::stepper::{Doing, Operation, Stepper};
 use super::subjects::{Complaint, Subject, SubjectKind};
 use crate::engine::with_engine;
 use crate::fiber::{Fiber, FiberStack, Panic};
-use crate::platform::Sim;
+use crate::sim::Sim;
 
 /// Trials are ended after this many steps; those that end by themselves take some thousands.
 const MOST_STEPS: u64 = 200_000;

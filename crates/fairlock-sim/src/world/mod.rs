@@ -23,8 +23,8 @@ use crate::events::{Event, Events, Ticket};
 use crate::machine::{Costs, Machine, Place, Placement, StolenTimes, Tunables, places};
 use crate::memory::Memory;
 use crate::observe::{Mark, Observer, ThreadState};
-use crate::platform::Sim;
 use crate::report::{Operations, ThreadReport};
+use crate::sim::Sim;
 use crate::stuck::{Stuck, StuckKind, StuckThread};
 
 /// The level of threads on CPUs, or on those of their guest.

@@ -8,7 +8,7 @@ use crate::engine::{Engine, Look, Next, Work};
 use crate::events::Event;
 use crate::memory::LINE_BYTES;
 use crate::observe::{Mark, ThreadState};
-use crate::platform::Sim;
+use crate::sim::Sim;
 
 impl World<'_> {
     /// The running thread's operation is done at `done`.

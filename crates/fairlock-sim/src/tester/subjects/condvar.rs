@@ -8,7 +8,8 @@ use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketL
 use fairlock::wait::CancelToken;
 
 use super::{Complaint, Room, Subject, SubjectKind, stay};
-use crate::platform::{Sim, begin_thin_locks};
+use crate::platform::begin_thin_locks;
+use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 

@@ -8,7 +8,7 @@ use fairlock::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, Rang
 use fairlock::wait::CancelToken;
 
 use super::{Complaint, Subject, SubjectKind, stay};
-use crate::platform::Sim;
+use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, Section, TOKENS, Then};
 
@@ -233,15 +233,26 @@ impl Ranges {
         }
         let since = self.steps.get();
         self.asking.borrow_mut()[me] = Some(Asking { claim, how, since, queued: None });
-        let Ok(mut guard) = self.acquire(claim, how) else {
+        let Ok(guard) = self.acquire(claim, how) else {
             self.asking.borrow_mut()[me] = None;
             return;
         };
         self.arrive(me);
         self.enter(claim);
         stay(section);
+        self.go_on(claim, guard, how, section, then);
+    }
+
+    /// What a thread does after its section.
+    fn go_on(
+        &self,
+        mut claim: Claim,
+        mut guard: Guard<'_>,
+        how: How,
+        section: Section,
+        then: Then,
+    ) {
         let middle = claim.start + (claim.last - claim.start) / 2;
-        let mut claim = claim;
         match then {
             Then::Downgrade => {
                 self.leave(claim);

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use fairlock::platform::System;
 
 use super::Complaint;
-use crate::platform::Sim;
+use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::How;
 

@@ -13,7 +13,8 @@ use fairlock::wait::{CancelToken, Wait, WaitError};
 use super::ranks::Ranks;
 use super::{Complaint, Room, Subject, SubjectKind, stay};
 use crate::inside::set_priority;
-use crate::platform::{Sim, begin_thin_locks};
+use crate::platform::begin_thin_locks;
+use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
