@@ -424,6 +424,7 @@ unsafe fn ours<'a>(lock: Rwlock) -> Option<&'a Lock> {
 }
 
 /// What is done by `ours` to a lock of ours.
+#[inline(always)]
 unsafe fn served(
     lock: Rwlock,
     ours: impl FnOnce(&Lock) -> c_int,
@@ -437,6 +438,7 @@ fn target(lock: Rwlock, side: u32) -> Target {
     Target { address: lock.addr(), side, kind: |_| layout::kind::RWLOCK }
 }
 
+#[inline(always)]
 unsafe fn attempt(lock: Rwlock, side: u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
@@ -448,6 +450,7 @@ unsafe fn attempt(lock: Rwlock, side: u32) -> c_int {
 }
 
 /// Takes the lock for one of the [sides](side), until a time; or by `or_glibc_s`.
+#[inline(always)]
 unsafe fn take(
     lock: Rwlock,
     side: u32,

@@ -312,23 +312,13 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
 /// As above, and held by the caller if it is a normal one.
 #[inline(always)]
 pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
-    #[cold]
-    #[inline(never)]
-    unsafe fn in_general(mutex: real::Mutex) -> c_int {
-        // SAFETY: the caller's promise.
-        match unsafe { ours(mutex) } {
-            Some(mutex) => mutex.unlock(),
-            // SAFETY: as above.
-            None => unsafe { real::pthread_mutex_unlock(mutex) },
-        }
-    }
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
-            Mutexes::Thin | Mutexes::InGeneral => in_general(mutex),
-            _ => unlock_counted(mutex, me, in_general),
+            Mutexes::Thin => unlock_in_general(mutex),
+            _ => unlock_counted(mutex, me),
         }
     }
 }
@@ -395,21 +385,25 @@ pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
 
 /// # Safety
 /// As above.
+#[inline(always)]
 unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+    #[inline(never)]
+    unsafe fn in_general(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+        // SAFETY: the caller's promise.
+        match unsafe { ours(mutex) } {
+            Some(mutex) => mutex.try_lock(try_slot),
+            // SAFETY: as above.
+            None => unsafe { real::pthread_mutex_trylock(mutex) },
+        }
+    }
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
         // In as few steps as where nothing is counted.
         match (me.mutexes(), Mutex::at(mutex)) {
-            (Mutexes::ThinCounted, Some(ours)) if ours.lock_at_once(me) => return 0,
-            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid()) => {
-                return 0;
-            }
-            _ => {}
-        }
-        match ours(mutex) {
-            Some(mutex) => mutex.try_lock(try_slot),
-            None => real::pthread_mutex_trylock(mutex),
+            (Mutexes::ThinCounted, Some(ours)) if ours.lock_at_once(me) => 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid()) => 0,
+            _ => in_general(mutex, try_slot),
         }
     }
 }
@@ -497,13 +491,21 @@ unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
     profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
 }
 
-/// Releases the mutex, by `in_general` if it has to be. For a thread whose mutexes are counted.
+#[cold]
 #[inline(never)]
-unsafe fn unlock_counted(
-    mutex: real::Mutex,
-    me: &State,
-    in_general: unsafe fn(real::Mutex) -> c_int,
-) -> c_int {
+unsafe fn unlock_in_general(mutex: real::Mutex) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { ours(mutex) } {
+        Some(mutex) => mutex.unlock(),
+        // SAFETY: as above.
+        None => unsafe { real::pthread_mutex_unlock(mutex) },
+    }
+}
+
+/// Releases the mutex, and looks at that for the profile.
+#[cold]
+#[inline(never)]
+unsafe fn unlock_counted(mutex: real::Mutex, me: &State) -> c_int {
     // SAFETY: the caller's promise.
     let look = unsafe { about_to_unlock(mutex, me) };
     // SAFETY: as above.
@@ -511,7 +513,7 @@ unsafe fn unlock_counted(
         match (me.mutexes(), Mutex::at(mutex)) {
             (Mutexes::ThinCounted, Some(ours)) if ours.unlock_at_once(me) => 0,
             (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid()) => 0,
-            _ => in_general(mutex),
+            _ => unlock_in_general(mutex),
         }
     };
     profile::released(look);
