@@ -143,7 +143,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// A free lock.
     pub(crate) fn new(policy: D) -> Self {
         Self(MayDangle::new(Parts {
-            head: Head::of(AtomicWord::new(Word::FREE)),
+            head: Head::of(AtomicWord::default()),
             policy,
             near: D::Near::default(),
             lines: D::Lines::default(),
@@ -161,7 +161,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         D::Lines: ConstZero,
     {
         Self(MayDangle::new(Parts {
-            head: Head::of(AtomicWord::new_const()),
+            head: Head::of(AtomicWord::ZERO),
             policy,
             near: ConstZero::ZERO,
             lines: ConstZero::ZERO,
@@ -374,18 +374,13 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
     #[inline]
     pub(crate) fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        match self.read_fast() {
-            Ok(()) => Ok(()),
-            Err(before) => self.read_slow(before, &wait.begin()),
-        }
+        self.read_fast().or_else(|before| self.read_slow(before, &wait.begin()))
     }
 
     #[inline]
     pub(crate) fn read_until_of(&self, deadline: impl FnOnce() -> u64) -> Result<(), WaitError> {
-        match self.read_fast() {
-            Ok(()) => Ok(()),
-            Err(before) => self.read_slow(before, &Wait::until_nanos(deadline()).begin()),
-        }
+        let wait = || Wait::until_nanos(deadline()).begin();
+        self.read_fast().or_else(|before| self.read_slow(before, &wait()))
     }
 
     #[cold]
@@ -492,10 +487,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
     #[inline]
     pub(crate) fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        match self.write_fast() {
-            Ok(()) => Ok(()),
-            Err(word) => D::write(self, word, &wait.begin()),
-        }
+        self.write_fast().or_else(|word| D::write(self, word, &wait.begin()))
     }
 
     /// One compare-exchange from 0. When it fails, it returns the word it found.

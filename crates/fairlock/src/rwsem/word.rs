@@ -54,7 +54,8 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, Platform};
+use crate::system::all_zero;
 use crate::wait::Access;
 
 /// A value of the state word.
@@ -386,18 +387,9 @@ const fn share(access: Access) -> usize {
 /// for.
 pub(crate) struct AtomicWord<P: Platform>(P::AtomicUsize);
 
+all_zero!(AtomicWord of [AtomicUsize]: [0], []);
+
 impl<P: Platform> AtomicWord<P> {
-    pub(crate) fn new(word: Word) -> Self {
-        Self(P::AtomicUsize::new(word.0))
-    }
-
-    pub(crate) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self(ConstZero::ZERO)
-    }
-
     #[inline(always)]
     pub(crate) fn load(&self, order: Ordering) -> Word {
         Word(self.0.load(order))
@@ -529,7 +521,7 @@ impl<P: Platform> AtomicWord<P> {
 impl<P: Platform> AtomicWord<P> {
     /// Of a new lock, which nobody knows yet: without an operation on the word.
     pub(crate) fn make_sealed(&mut self) {
-        *self = Self::new(Word::WRITTEN.with(Flags::SEALED));
+        *self = Self(P::AtomicUsize::new(Word::WRITTEN.with(Flags::SEALED).0));
     }
 
     /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
