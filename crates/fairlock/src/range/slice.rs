@@ -241,6 +241,18 @@ impl<P: Platform, T> RangeSlice<P, T> {
     }
 }
 
+/// The elements before `mid`, and the others.
+///
+/// # Safety
+/// The elements are there, and `mid` of them at least.
+unsafe fn split<T>(elements: *mut [T], mid: usize) -> [*mut [T]; 2] {
+    let first = elements.cast::<T>();
+    // SAFETY: the caller's promise.
+    let second = unsafe { first.add(mid) };
+    [(first, mid), (second, elements.len() - mid)]
+        .map(|(first, len)| ptr::slice_from_raw_parts_mut(first, len))
+}
+
 impl<'a, P: Platform, T> SliceReadGuard<'a, P, T> {
     /// Splits the elements in two, before element `mid` of this guard. Waits for no holder.
     ///
@@ -251,14 +263,9 @@ impl<'a, P: Platform, T> SliceReadGuard<'a, P, T> {
         let at = guard.span().start().saturating_add(mid as u64);
         match guard.split_at(at) {
             Ok((low, high)) => {
-                let len = elements.len();
-                let first = elements.cast::<T>();
                 // SAFETY: the split has checked that `mid` is inside.
-                let second = unsafe { first.add(mid) };
-                Ok((
-                    Self { guard: low, elements: ptr::slice_from_raw_parts(first, mid) },
-                    Self { guard: high, elements: ptr::slice_from_raw_parts(second, len - mid) },
-                ))
+                let [first, second] = unsafe { split(elements.cast_mut(), mid) };
+                Ok((Self { guard: low, elements: first }, Self { guard: high, elements: second }))
             }
             Err(guard) => Err(Self { guard, elements }),
         }
@@ -275,17 +282,9 @@ impl<'a, P: Platform, T> SliceWriteGuard<'a, P, T> {
         let at = guard.span().start().saturating_add(mid as u64);
         match guard.split_at(at) {
             Ok((low, high)) => {
-                let len = elements.len();
-                let first = elements.cast::<T>();
                 // SAFETY: the split has checked that `mid` is inside.
-                let second = unsafe { first.add(mid) };
-                Ok((
-                    Self { guard: low, elements: ptr::slice_from_raw_parts_mut(first, mid) },
-                    Self {
-                        guard: high,
-                        elements: ptr::slice_from_raw_parts_mut(second, len - mid),
-                    },
-                ))
+                let [first, second] = unsafe { split(elements, mid) };
+                Ok((Self { guard: low, elements: first }, Self { guard: high, elements: second }))
             }
             Err(guard) => Err(Self { guard, elements }),
         }
