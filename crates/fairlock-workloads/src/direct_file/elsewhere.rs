@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::BlockFile;
 use crate::error::Error;
 
 /// A block in memory, which only simulated disks use.
@@ -17,15 +18,17 @@ impl DirectFile {
         Err(Error::failed("direct-io: direct I/O is there for Linux only; leave the workload out"))
     }
 
-    pub fn write(&self, _index: u64, _block: &Block) -> Result<(), Error> {
-        match *self {}
-    }
-
-    pub fn read(&self, _index: u64, _block: &mut Block) -> Result<(), Error> {
-        match *self {}
-    }
-
     pub fn file_system(&self) -> String {
+        match *self {}
+    }
+}
+
+impl BlockFile for DirectFile {
+    fn write(&self, _index: u64, _block: &Block) -> Result<(), Error> {
+        match *self {}
+    }
+
+    fn read(&self, _index: u64, _block: &mut Block) -> Result<(), Error> {
         match *self {}
     }
 }

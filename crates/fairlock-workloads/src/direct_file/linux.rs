@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
-use super::BLOCK;
+use super::{BLOCK, BlockFile};
 use crate::error::Error;
 
 /// A buffer aligned as direct I/O demands.
@@ -55,16 +55,6 @@ impl DirectFile {
         Ok(file)
     }
 
-    /// Writes block number `index`.
-    pub fn write(&self, index: u64, block: &Block) -> Result<(), Error> {
-        complete("write", rustix::io::pwrite(&self.0, &block.0.0, index * BLOCK as u64))
-    }
-
-    /// Reads block number `index`.
-    pub fn read(&self, index: u64, block: &mut Block) -> Result<(), Error> {
-        complete("read", rustix::io::pread(&self.0, &mut block.0.0, index * BLOCK as u64))
-    }
-
     /// The type of the file system the file is on.
     pub fn file_system(&self) -> String {
         match rustix::fs::fstatfs(&self.0).map(|stat| stat.f_type as u64 & 0xffff_ffff) {
@@ -81,6 +71,16 @@ impl DirectFile {
             Ok(other) => format!("type 0x{other:x}"),
             Err(_) => "unknown".into(),
         }
+    }
+}
+
+impl BlockFile for DirectFile {
+    fn write(&self, index: u64, block: &Block) -> Result<(), Error> {
+        complete("write", rustix::io::pwrite(&self.0, &block.0.0, index * BLOCK as u64))
+    }
+
+    fn read(&self, index: u64, block: &mut Block) -> Result<(), Error> {
+        complete("read", rustix::io::pread(&self.0, &mut block.0.0, index * BLOCK as u64))
     }
 }
 

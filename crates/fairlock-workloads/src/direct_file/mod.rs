@@ -11,5 +11,15 @@ pub use elsewhere::{Block, DirectFile};
 #[cfg(target_os = "linux")]
 pub use linux::{Block, DirectFile};
 
+use crate::error::Error;
+
 /// Bytes of a block: a page, and a multiple of every disk's sector.
 pub const BLOCK: usize = 4096;
+
+/// A file that is read and written a block at a time.
+pub trait BlockFile: Sync {
+    /// Writes block number `index`.
+    fn write(&self, index: u64, block: &Block) -> Result<(), Error>;
+    /// Reads block number `index`.
+    fn read(&self, index: u64, block: &mut Block) -> Result<(), Error>;
+}

@@ -13,10 +13,10 @@ use super::Shared;
 use super::free::Locks;
 use super::trace::Recorder;
 use crate::cell::{Cell, Free, Side};
-use crate::direct_file::Block;
+use crate::direct_file::{Block, BlockFile};
 use crate::error::Error;
 use crate::workload::Phase;
-use crate::workload::testbed::{BlockFile, Testbed, Wanted};
+use crate::workload::testbed::{Testbed, Wanted};
 
 /// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
 pub struct Simulated {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tally::{Durations, Tally, all, by_side};
 use super::team::{Padded, Phase};
-use super::testbed::{BlockFile, Testbed};
+use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport, Side, SideReport};
-use crate::direct_file::{BLOCK, Block};
+use crate::direct_file::{BLOCK, Block, BlockFile};
 use crate::error::Error;
 use crate::locks::BenchLock;
 

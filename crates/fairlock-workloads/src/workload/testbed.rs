@@ -10,7 +10,7 @@ use fairlock::platform::{Atomic, Native, System};
 use super::team::{self, Gate, Phase};
 use crate::cell::{Cell, Side};
 use crate::clock::{Clock, busy, pauses};
-use crate::direct_file::{Block, DirectFile};
+use crate::direct_file::{BlockFile, DirectFile};
 use crate::error::Error;
 use crate::locks::range::Range;
 
@@ -125,14 +125,6 @@ pub enum Wanted<'a> {
     Range(&'a Range),
 }
 
-/// A file that is read and written a block at a time.
-pub trait BlockFile: Sync {
-    /// Writes block number `index`.
-    fn write(&self, index: u64, block: &Block) -> Result<(), Error>;
-    /// Reads block number `index`.
-    fn read(&self, index: u64, block: &mut Block) -> Result<(), Error>;
-}
-
 /// This machine.
 pub struct Real {
     clock: Clock,
@@ -201,15 +193,5 @@ impl Testbed for Real {
 
     fn file(&self, cell: &Cell, blocks: u64) -> Result<DirectFile, Error> {
         DirectFile::create(cell.folder(), blocks)
-    }
-}
-
-impl BlockFile for DirectFile {
-    fn write(&self, index: u64, block: &Block) -> Result<(), Error> {
-        self.write(index, block)
-    }
-
-    fn read(&self, index: u64, block: &mut Block) -> Result<(), Error> {
-        self.read(index, block)
     }
 }
