@@ -12,7 +12,6 @@ pub use crate::layout::or_dash;
 use crate::layout::{Column, Table};
 use crate::row::{Configuration, Index, Row};
 use crate::units::{count, digits, kops, several, time, two_digits};
-use crate::verdict;
 
 /// What the column `x best` says, below every table that has it.
 const MARK: &str = "x best: speed in relation to the fastest peer of this run that starves nobody";
@@ -82,7 +81,7 @@ fn range(rows: &[&Row], width: Option<usize>) -> String {
     let mut out = String::new();
     if !together.is_empty() {
         out.push_str(&range_together(&together, width));
-        out.push_str(&verdict::array(&together));
+        out.push_str(&program::array(&together));
     }
     if !alone.is_empty() {
         let table = Table::of(

@@ -1,4 +1,4 @@
-//! Closing words below tables, computed from the rows: of the main job, and of `range`.
+//! The closing words of the main job, computed from the rows.
 
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
@@ -13,38 +13,6 @@ pub fn verdict(rows: &[Row]) -> String {
     let lines = [disturbed(rows), starvation(rows), writers(rows), balance(rows)];
     let lines: Vec<String> = lines.into_iter().flatten().collect();
     if lines.is_empty() { String::new() } else { format!("In short\n{}\n", lines.join("\n")) }
-}
-
-/// A lock with at least this share of the speed of the fastest peer keeps up with it.
-const KEEPS_UP: f64 = 0.95;
-
-/// How each of our locks did over all cells of `range`'s array; empty if there are no peers.
-pub fn array(rows: &[&Row]) -> String {
-    let mut lines = String::new();
-    let cells = || rows.iter().filter(|row| row.case == Case::Array && !is_peer(&row.lock));
-    let mut locks: Vec<&str> = cells().map(|row| row.lock.as_str()).collect();
-    locks.sort_unstable();
-    locks.dedup();
-    for lock in locks {
-        let of_lock = || cells().filter(|row| row.lock == lock);
-        let judged: Vec<(f64, &Row)> =
-            of_lock().filter_map(|row| Some((row.ratios.ratio_to_best_peer?, *row))).collect();
-        let Some((least, worst)) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
-            continue;
-        };
-        let kept_up = judged.iter().filter(|(ratio, _)| *ratio >= KEEPS_UP).count();
-        let starved = of_lock().filter(|row| row.starves()).count();
-        lines.push_str(&format!(
-            "array, {lock}: {kept_up} of {} at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
-             ({}, {} % reads, {}, {}); threads starved in {starved}\n",
-            several(judged.len(), "cell"),
-            worst.range.shape.map_or("-", |shape| shape.name()),
-            worst.range.reads_percent.unwrap_or(0),
-            time(u64::from(worst.range.section_ns.unwrap_or(0))),
-            several(worst.threads, "thread"),
-        ));
-    }
-    lines
 }
 
 /// The rows that stand for a whole configuration.
@@ -149,6 +117,7 @@ mod tests {
     use crate::interference::Interference;
     use crate::row::rows;
     use crate::runner::Measured;
+    use crate::table::program;
 
     fn measured(lock: &str, section_ns: u32, ops: [u64; 2]) -> Measured {
         let setup = Setup {
@@ -215,11 +184,14 @@ mod tests {
             measured("fairlock:range", 1_000, [199, 1]),
             measured("std", 1_000, [50, 50]),
         ]);
-        let text = array(&all.iter().collect::<Vec<_>>());
+        let text = program::array(&all.iter().collect::<Vec<_>>());
         assert!(text.contains("1 of 2 cells at 0.95"), "{text}");
         assert!(text.contains("lowest 0.80 (random, 0 % reads, 100 ns, 2 threads)"), "{text}");
         assert!(text.contains("starved in 1\n"), "{text}");
-        assert_eq!(array(&all.iter().filter(|row| row.lock != "std").collect::<Vec<_>>()), text);
-        assert_eq!(array(&[]), "");
+        assert_eq!(
+            program::array(&all.iter().filter(|row| row.lock != "std").collect::<Vec<_>>()),
+            text
+        );
+        assert_eq!(program::array(&[]), "");
     }
 }

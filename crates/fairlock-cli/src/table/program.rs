@@ -8,7 +8,7 @@ use crate::cell::{Case, Form, Holder, Side, Workload};
 use crate::layout::NOTHING;
 use crate::locks::is_peer;
 use crate::row::{Index, Row};
-use crate::units::{count, kops, percent, time};
+use crate::units::{count, kops, percent, several, time};
 
 const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
 const INSIDE: Shown =
@@ -127,17 +127,25 @@ const KEEPS_UP: f64 = 0.95;
 /// A lock with less than this share falls behind, however short its waits are.
 const FALLS_BEHIND: f64 = 0.8;
 
+/// Those of the rows that are of this lock and form, each with a ratio to the peers, the smallest first.
+fn judged<'a>(
+    rows: &[&'a Row],
+    (form, lock): &(Option<Form>, String),
+    ratio: fn(&Row) -> Option<f64>,
+) -> Vec<(f64, &'a Row)> {
+    let of_lock = rows.iter().filter(|row| row.range.form == *form && row.lock == *lock);
+    let mut judged: Vec<_> = of_lock.filter_map(|row| Some((ratio(row)?, *row))).collect();
+    judged.sort_by(|a, b| a.0.total_cmp(&b.0));
+    judged
+}
+
 /// How each of our locks did over all cells; empty if there are no peers.
 fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
     let index = Index::of(rows.iter().copied());
     let mut out = String::new();
-    for (form, lock) in ours(rows) {
-        let of_lock = rows.iter().filter(|row| row.range.form == form && row.lock == lock);
-        let judged: Vec<(f64, &Row)> =
-            of_lock.filter_map(|row| Some((row.ratios.ratio_to_best_peer?, *row))).collect();
-        let Some((least, worst)) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
-            continue;
-        };
+    for ours in ours(rows) {
+        let judged = judged(rows, &ours, |row| row.ratios.ratio_to_best_peer);
+        let ((form, lock), Some((least, worst))) = (ours, judged.first()) else { continue };
         let (fast, slow): (Vec<_>, Vec<_>) = judged.iter().partition(|(r, _)| *r >= KEEPS_UP);
         out.push_str(&format!(
             "{}, {}, {lock}: {} of {} cells at {KEEPS_UP} or more of the fastest peer that starves \
@@ -153,6 +161,28 @@ fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
         ));
     }
     out
+}
+
+/// How each of our locks did over all cells of `range`'s array; empty if there are no peers.
+pub fn array(rows: &[&Row]) -> String {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| row.case == Case::Array).collect();
+    let mut lines = String::new();
+    for ours in ours(&rows) {
+        let judged = judged(&rows, &ours, |row| row.ratios.ratio_to_best_peer);
+        let ((_, lock), Some((least, worst))) = (ours, judged.first()) else { continue };
+        lines.push_str(&format!(
+            "array, {lock}: {} of {} at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
+             ({}, {} % reads, {}, {}); threads starved in {}\n",
+            judged.iter().filter(|(ratio, _)| *ratio >= KEEPS_UP).count(),
+            several(judged.len(), "cell"),
+            worst.range.shape.map_or("-", |shape| shape.name()),
+            worst.range.reads_percent.unwrap_or(0),
+            time(u64::from(worst.range.section_ns.unwrap_or(0))),
+            several(worst.threads, "thread"),
+            rows.iter().filter(|row| row.lock == lock && row.starves()).count(),
+        ));
+    }
+    lines
 }
 
 /// A cell in words.
