@@ -104,11 +104,11 @@ fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Tabl
 }
 
 /// What all processes have of something, that which took longest first.
-fn by<'a, T>(
-    document: &'a Document<Machine>,
+fn by<T>(
+    document: &Document<Machine>,
     pick: fn(&OfProcess) -> &Vec<T>,
     ns: fn(&T) -> u64,
-) -> Vec<(&'a OfProcess, &'a T)> {
+) -> Vec<(&OfProcess, &T)> {
     let of = |process| pick(process).iter().map(move |one| (process, one));
     let mut all: Vec<_> = document.processes.iter().flat_map(of).collect();
     all.sort_by_key(|(_, one)| Reverse(ns(one)));
