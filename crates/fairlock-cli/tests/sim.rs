@@ -207,7 +207,9 @@ fn what_is_no_comparison_does_not_look_like_one() {
     ] {
         let (printed, document) =
             run_json(&[&["sim"], other, &["--duration", "1ms"]].concat(), &file);
-        assert!(!printed.contains("publ"), "{other:?}: {printed}");
+        // A lock's name may contain the word.
+        let says = ["publ.", " published", ": published"].iter().any(|it| printed.contains(it));
+        assert!(!says, "{other:?}: {printed}");
         assert!(!printed.contains(": -\n") && !printed.contains("- of as"), "{other:?}: {printed}");
         for row in document["rows"].as_array().unwrap() {
             assert!(row.get("published").is_none() && row.get("ratio_to_published").is_none());
@@ -468,7 +470,7 @@ fn a_timeline_is_written_of_one_simulation() {
 
     let many = run(&[&["sim", "handoff"], &trace[..]].concat());
     assert_eq!(many.status.code(), Some(2));
-    assert!(text(&many.stderr).contains("this is 16"), "{}", text(&many.stderr));
+    assert!(text(&many.stderr).contains("this is 20"), "{}", text(&many.stderr));
 }
 
 #[test]
