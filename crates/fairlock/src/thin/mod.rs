@@ -33,21 +33,21 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a full lock that locks share one after the other | `slot` |
-//! | all of them, and those that nobody uses | `pool` |
+//! | a full lock that locks share one after the other | `slot`, `pins_word` |
+//! | all of them, and those that nobody uses | `pool`, `list_word` |
 //! | whether an inflated lock becomes thin | `calm` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
-//! | a policy in the word of a lock that was not used yet | `nascent` |
 //! | the reader/writer lock | `rwsem` |
 //! | the mutex | `mutex` |
 
 mod calm;
+mod list_word;
 mod mark;
 mod marks;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
 mod mutex_loom;
-mod nascent;
+mod pins_word;
 mod pool;
 mod rwsem;
 mod slot;

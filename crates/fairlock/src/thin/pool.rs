@@ -1,9 +1,7 @@
 //! All slots of a platform, and which of them nobody uses.
 //!
 //! Slots are in chunks that double in size and are never freed. Becoming full and thin again
-//! touches only a list of the free slots, with no lock around it. The list has the index of the
-//! first one and a count of changes, so that a thread that is late does not take the list for what
-//! it was.
+//! touches only a list of the free slots, with no lock around it.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -13,25 +11,16 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::slot::{CHUNK_SHIFT, NONE, SMALLEST, Slot, name};
+use super::list_word::{AtomicList, List};
+use super::slot::{CHUNK_SHIFT, CHUNKS, NONE, SLOTS_LIMIT, SMALLEST, Slot, name};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Calm, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
 
-/// Room for nearly 2^27 slots.
-const CHUNKS: u32 = 23;
-const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
-
 /// How many chunks a name could tell apart: so that no name leads out of the table.
 const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
 const _: () = assert!(SMALLEST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
-
-/// The first free slot, as its index plus one (zero if there is none), and how often that
-/// has changed.
-const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
-const CHANGES_SHIFT: u32 = 29;
-const _: () = assert!((SLOTS_LIMIT as u64) < INDEX);
 
 /// The pool of the locks of type `F`. See [`thin`](super).
 #[doc(hidden)]
@@ -40,7 +29,7 @@ pub struct Slots<P: Platform, F: 'static> {
     chunks: [AtomicPtr<Slot<P, F>>; NAMED],
     /// How many indices have been given out.
     made: AtomicU32,
-    free: P::AtomicU64,
+    free: AtomicList<P>,
     /// The names of slots that are not sealed: see [`set_aside`](Self::set_aside).
     aside: PerProcess<Mutex<Vec<u32>>>,
 }
@@ -52,7 +41,7 @@ impl<P: Platform, F> Slots<P, F> {
     /// No slots yet.
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
-        Self::with_list(P::AtomicU64::new(0))
+        Self::with_list(AtomicList::new())
     }
 
     /// As [`new`](Self::new), for statics.
@@ -60,10 +49,10 @@ impl<P: Platform, F> Slots<P, F> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self::with_list(ConstZero::ZERO)
+        Self::with_list(AtomicList::new_const())
     }
 
-    const fn with_list(free: P::AtomicU64) -> Self {
+    const fn with_list(free: AtomicList<P>) -> Self {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
             made: AtomicU32::new(0),
@@ -80,18 +69,16 @@ impl<P: Platform, F> Slots<P, F> {
     pub(crate) unsafe fn enter_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.aside.renew(Mutex::new(Vec::new())) };
-        // Relaxed: there is nobody else.
-        self.free.store(0, Ordering::Relaxed);
+        self.free.clear();
     }
 
     /// Takes a free slot, in the state in which it was given back.
     pub(super) fn take(&self) -> Option<&Slot<P, F>> {
-        // Acquire, here and below: whoever gave the slot back is done with it.
-        let mut free = self.free.load(Ordering::Acquire);
+        let mut free = self.free.load();
         while let Some(slot) = self.first(free) {
             // Relaxed: if it is not the slot's next one any more, the list has changed.
             let next = slot.next.load(Ordering::Relaxed);
-            match self.change(free, next) {
+            match self.free.change(free, next) {
                 Ok(()) => return Some(slot),
                 Err(now) => free = now,
             }
@@ -139,29 +126,20 @@ impl<P: Platform, F> Slots<P, F> {
 
     /// The slot, which is sealed, goes into the list: nobody uses it any more.
     pub(super) fn give(&self, slot: &Slot<P, F>) {
-        let mut free = self.free.load(Ordering::Acquire);
+        let mut free = self.free.load();
         loop {
             let next = self.first(free).map_or(NONE, |first| first.index);
             // Relaxed: published by the exchange.
             slot.next.store(next, Ordering::Relaxed);
-            match self.change(free, slot.index) {
+            match self.free.change(free, slot.index) {
                 Ok(()) => return,
                 Err(now) => free = now,
             }
         }
     }
 
-    fn first(&self, free: u64) -> Option<&Slot<P, F>> {
-        ((free & INDEX) as u32).checked_sub(1).map(|index| self.get(name(index)))
-    }
-
-    /// Makes this slot the first one of a list that nobody has changed.
-    fn change(&self, free: u64, first: u32) -> Result<(), u64> {
-        let changes = (free >> CHANGES_SHIFT).wrapping_add(1) << CHANGES_SHIFT;
-        let new = changes | u64::from(first.wrapping_add(1));
-        // Release: what was done to the slot comes before what is done to it next. Acquire: as in
-        // `take`.
-        self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    fn first(&self, free: List) -> Option<&Slot<P, F>> {
+        free.first().map(|index| self.get(name(index)))
     }
 
     /// The slot of this name, which was given out.

@@ -5,11 +5,9 @@
 //! A lock becomes thin here after one acquisition that found nobody. All locks of a model
 //! share a pool, so the second lock gets the slot that the first one has left.
 
-use core::sync::atomic::Ordering;
-
 use loom::cell::UnsafeCell;
 
-use super::ThinRwSem;
+use super::rwsem::{RwWord, ThinRwSem};
 use crate::fault::Fault;
 use crate::models::{self, Scene, controls, enough, models};
 use crate::platform::loom::Loom;
@@ -243,7 +241,7 @@ impl Scene for Both {
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
             }
-            assert_eq!(lock.word.load(Ordering::Relaxed), 0, "it does not become thin");
+            assert_eq!(lock.word.load(), RwWord::FREE, "it does not become thin");
         }
         // SAFETY: nobody else is here.
         self.locks[0].value.with(|value| assert_eq!(unsafe { *value }, written));

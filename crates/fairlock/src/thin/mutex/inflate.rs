@@ -5,7 +5,8 @@ use core::sync::atomic::Ordering;
 use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
-use crate::thin::slot::{Holder, Slot};
+use crate::thin::pins_word::Holder;
+use crate::thin::slot::Slot;
 #[cfg(test)]
 use crate::wait::WaitContext;
 

@@ -6,7 +6,7 @@
 //! calls, so it needs no stack frame.
 
 use super::enter::Access;
-use super::{READER, ThinRwSem, WRITER, inflated};
+use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::{Again, RwSem};
 use crate::thin::mark::Mark;
@@ -18,7 +18,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// another policy, or with events, always takes the long way.
     #[inline(always)]
     fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static Slot<P, RwSem<P>>> {
-        mark.slot().filter(|slot| self.load() == inflated(slot.name))
+        mark.slot().filter(|slot| self.load() == RwWord::inflated(slot.name))
     }
 
     /// The calling thread, `me`, takes the lock for writing past the queue, if it had it last. Or
@@ -56,7 +56,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         access: Access,
         again: Again<'static, P>,
     ) -> bool {
-        if !self.is_verified(inflated(slot.name)) {
+        if !self.is_verified(RwWord::inflated(slot.name)) {
             return Self::leave_other(slot, access);
         }
         slot.note(false);
@@ -72,7 +72,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
         match self.marked_slot(mark) {
             Some(slot) if slot.full.leave_again(me) => {}
-            _ => self.leave(WRITER, Access::Write),
+            _ => self.leave(Access::Write),
         }
     }
 
@@ -84,7 +84,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // write it.
             // SAFETY: the caller is a reader inside.
             Some(slot) if !mark.is_calm() => unsafe { slot.full.unlock_read() },
-            _ => self.leave(READER, Access::Read),
+            _ => self.leave(Access::Read),
         }
     }
 }

@@ -2,13 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{
-    ELSEWHERE, FULL, INFLATED, NASCENT, READER, STICKY, ThinRwSem, UPGRADABLE, WRITER, name,
-};
+use super::{RwWord, ThinRwSem};
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::{RwSem, YIELDS, yield_to_others};
 use crate::thin::marks;
-use crate::thin::slot::Holder;
+use crate::thin::pins_word::Holder;
 use crate::wait::{self, LOOK_NS, LOOKS, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
@@ -63,7 +61,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Entry::Entered => return Ok(()),
                 Entry::Full => return Err(WaitError::TooManyReaders),
                 Entry::Taken if looks < LOOKS => {
-                    P::spin_until(&self.word, LOOK_NS << looks, |word| !is_taken(access, word));
+                    let done = |word: RwWord| !word.is_taken(access.full());
+                    self.word.spin_until(LOOK_NS << looks, done);
                     looks += 1;
                 }
                 Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
@@ -103,7 +102,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     ) -> Entry {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
-            if word & INFLATED != 0 {
+            if word.is_inflated() {
                 match full(access, &self.slot(word).full) {
                     Ok(()) if self.verify(word, access, is_calm) => return Entry::Entered,
                     Err(true) => self.open(word),
@@ -113,19 +112,16 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 word = self.load();
                 continue;
             }
-            if word & NASCENT != 0 {
+            if word.is_nascent() {
                 return Entry::Nascent;
             }
-            if is_taken(access, word) {
+            if word.is_taken(access.full()) {
                 return Entry::Taken;
             }
-            let next = match access {
-                Access::Write => WRITER,
-                _ if word >= FULL => return Entry::Full,
-                Access::Read | Access::ReadRecursive => word + READER,
-                Access::Upgradable => word + (READER | UPGRADABLE),
-            };
-            match self.exchange(word, next, Ordering::Acquire) {
+            if word.is_full() {
+                return Entry::Full;
+            }
+            match self.exchange(word, word.taken(access.full()), Ordering::Acquire) {
                 Ok(()) => {
                     marks::unmark::<P, _>(self);
                     return Entry::Entered;
@@ -136,13 +132,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         Entry::Crowded
     }
 
-    /// Takes `own` off the word of a thin lock, or leaves the full one.
+    /// Leaves the thin lock, or the full one.
     #[cold]
-    pub(super) fn leave(&self, own: u64, access: Access) {
+    pub(super) fn leave(&self, access: Access) {
         let mut word = self.load();
-        while word & INFLATED == 0 {
+        while !word.is_inflated() {
             // Release: as on the fast path.
-            match self.exchange(word, word - own, Ordering::Release) {
+            match self.exchange(word, word.left(access.full()), Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
@@ -153,11 +149,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Leaves the full lock. The caller is inside, so the slot that `word` names is the lock's, and
     /// exists.
     #[inline(never)]
-    pub(super) fn leave_full(&self, word: u64, access: Access) {
-        debug_assert!(word & INFLATED != 0);
+    pub(super) fn leave_full(&self, word: RwWord, access: Access) {
+        debug_assert!(word.is_inflated());
         let slot = self.slot(word);
         let mut access = access;
-        if word & STICKY == 0 && slot.is_calm(name(word)) {
+        if !word.is_sticky() && slot.is_calm(word.name()) {
             let by = match access {
                 Access::Write => Some(Holder::Writer),
                 _ => {
@@ -178,16 +174,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 }
 
-/// Whether somebody is in the way in a thin lock.
-fn is_taken(access: Access, word: u64) -> bool {
-    word & ELSEWHERE == 0
-        && match access {
-            Access::Write => word != 0,
-            Access::Read | Access::ReadRecursive => word & WRITER != 0,
-            Access::Upgradable => word & (WRITER | UPGRADABLE) != 0,
-        }
-}
-
 impl Access {
     /// Takes the full lock if that needs no waiting; leaves no trace in it otherwise. Where it fails:
     /// whether a seal was in the way.
@@ -204,7 +190,8 @@ impl Access {
     }
 
     /// The same, of a full lock.
-    fn full(self) -> wait::Access {
+    #[inline(always)]
+    pub(super) fn full(self) -> wait::Access {
         match self {
             Self::Read | Self::ReadRecursive => wait::Access::Shared,
             Self::Upgradable => wait::Access::Upgradable,

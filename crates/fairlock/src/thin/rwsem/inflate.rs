@@ -3,14 +3,13 @@
 use core::sync::atomic::Ordering;
 
 use super::enter::Access;
-use super::{
-    INFLATED, NASCENT, READER, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER, inflated, name,
-};
+use super::{RwWord, ThinRwSem};
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::RwSem;
-use crate::thin::slot::{Closed, Holder, Slot};
-use crate::thin::{marks, nascent};
+use crate::thin::marks;
+use crate::thin::pins_word::Holder;
+use crate::thin::slot::{Closed, Slot};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// Runs `f` on the full lock, which stays this lock's meanwhile.
@@ -18,7 +17,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         loop {
             let word = self.inflated();
             let slot = self.slot(word);
-            if word & STICKY != 0 {
+            if word.is_sticky() {
                 return f(&slot.full);
             }
             let _pin = match slot.pin() {
@@ -34,31 +33,32 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
             slot.full.word.unseal();
             slot.note(false);
-            marks::mark(P::thread(), self, slot, slot.seems_calm(name(word)));
+            marks::mark(P::thread(), self, slot, slot.seems_calm(word.name()));
             return f(&slot.full);
         }
     }
 
     /// Inflates the lock if it is not inflated; returns its word.
-    pub(super) fn inflated(&self) -> u64 {
+    pub(super) fn inflated(&self) -> RwWord {
         let word = self.load();
-        if word & INFLATED != 0 { word } else { self.inflate(word) }
+        if word.is_inflated() { word } else { self.inflate(word) }
     }
 
     #[cold]
-    fn inflate(&self, mut word: u64) -> u64 {
+    fn inflate(&self, mut word: RwWord) -> RwWord {
         let slots = P::rwsem_slots();
-        if word & NASCENT != 0 {
-            let slot = slots.take_for(nascent::policy(word));
-            return self.install(word, slot, STICKY).unwrap_or_else(|now| {
+        if word.is_nascent() {
+            let slot = slots.take_for(word.policy());
+            let new = RwWord::inflated(slot.name).sticky();
+            return self.install(word, new).unwrap_or_else(|now| {
                 slots.set_aside(slot);
                 now
             });
         }
         let slot = slots.take_sealed();
-        while word & INFLATED == 0 {
+        while !word.is_inflated() {
             adopt(slot, word);
-            match self.install(word, slot, 0) {
+            match self.install(word, RwWord::inflated(slot.name)) {
                 Ok(new) => return new,
                 Err(now) => {
                     disown(slot, word);
@@ -70,8 +70,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         word
     }
 
-    fn install(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, flags: u64) -> Result<u64, u64> {
-        let new = inflated(slot.name) | flags;
+    fn install(&self, word: RwWord, new: RwWord) -> Result<RwWord, RwWord> {
         // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
         // adopted, before those of whoever finds that the word names the slot.
         self.exchange(word, new, Ordering::AcqRel).map(|()| new)
@@ -79,7 +78,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// A seal kept the caller out of the lock, which was inflated, with this word: takes it off.
     #[cold]
-    pub(super) fn open(&self, word: u64) {
+    pub(super) fn open(&self, word: RwWord) {
         match self.slot(word).pin() {
             Ok(pin) if self.names(word) => pin.slot().full.word.unseal(),
             Ok(_) => {}
@@ -89,10 +88,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// The slot of the lock, which was inflated, with this word, is closed: if that is for this lock,
     /// makes it thin in place of whoever closed the slot, who is counted in the word then.
-    fn finish(&self, word: u64, closed: &Closed<'_, P, RwSem<P>>) {
+    fn finish(&self, word: RwWord, closed: &Closed<'_, P, RwSem<P>>) {
         // Without a seal, others read beside the reader that closed it, which will find them.
-        if word & STICKY == 0
-            && (closed.by == Holder::Writer || closed.slot().full.word.is_sealed())
+        if !word.is_sticky() && (closed.by == Holder::Writer || closed.slot().full.word.is_sealed())
         {
             // Acquire and Release: those who come now find what was done before the slot was closed.
             _ = self.exchange(word, share(closed.by), Ordering::AcqRel);
@@ -104,7 +102,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// if somebody has pinned it: then there is no seal. Nothing of the lock is touched after the
     /// exchange that lets the next owner have it.
     #[cold]
-    pub(super) fn deflate(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, by: Holder) -> bool {
+    pub(super) fn deflate(
+        &self,
+        word: RwWord,
+        slot: &'static Slot<P, RwSem<P>>,
+        by: Holder,
+    ) -> bool {
         if !slot.close(by) && !active(Fault::DeflatesPinned) {
             slot.full.word.unseal();
             return false;
@@ -115,10 +118,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return false;
         }
         marks::unmark::<P, _>(self);
-        match self.exchange(word, 0, Ordering::Release) {
+        match self.exchange(word, RwWord::FREE, Ordering::Release) {
             Ok(()) => give_back(slot, by),
             // Somebody has made it sticky.
-            Err(now) if (now ^ word) & !STICKY == 0 => {
+            Err(now) if now.is_as(word) => {
                 slot.reopen();
                 slot.full.word.unseal();
                 return false;
@@ -128,8 +131,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 give_back(slot, by);
                 match by {
                     Holder::Nobody => {}
-                    Holder::Reader => self.leave(READER, Access::Read),
-                    Holder::Writer => self.leave(WRITER, Access::Write),
+                    Holder::Reader => self.leave(Access::Read),
+                    Holder::Writer => self.leave(Access::Write),
                 }
             }
         }
@@ -141,8 +144,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// meanwhile.
     pub fn trim(&self) -> bool {
         let word = self.load();
-        if word & INFLATED != 0
-            && word & STICKY == 0
+        if word.is_inflated()
+            && !word.is_sticky()
             && let Ok(pin) = self.slot(word).pin()
             && self.names(word)
         {
@@ -157,7 +160,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 impl<P: PooledPlatform> Drop for ThinRwSem<P> {
     fn drop(&mut self) {
         let word = self.load();
-        if word & INFLATED != 0 {
+        if word.is_inflated() {
             let slot = self.slot(word);
             slot.full.set_events(None);
             P::rwsem_slots().give_up(slot);
@@ -166,11 +169,11 @@ impl<P: PooledPlatform> Drop for ThinRwSem<P> {
 }
 
 /// What a thin lock's word is that is held in this way.
-fn share(by: Holder) -> u64 {
+fn share(by: Holder) -> RwWord {
     match by {
-        Holder::Nobody => 0,
-        Holder::Reader => READER,
-        Holder::Writer => WRITER,
+        Holder::Nobody => RwWord::FREE,
+        Holder::Reader => RwWord::READ,
+        Holder::Writer => RwWord::WRITTEN,
     }
 }
 
@@ -186,25 +189,25 @@ fn give_back<P: PooledPlatform>(slot: &'static Slot<P, RwSem<P>>, by: Holder) {
 }
 
 /// The slot, which no word names yet, gets the holders of a thin lock.
-fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
-    if word & WRITER != 0 {
+fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: RwWord) {
+    if word.is_written() {
         slot.full.word.adopt_sealed_writer();
     } else {
         // SAFETY: nobody holds a sealed lock; a thread that is late counts itself for a moment only.
-        unsafe { slot.full.adopt_readers((word >> READER_SHIFT) as usize) };
-        if word & UPGRADABLE != 0 {
+        unsafe { slot.full.adopt_readers(word.readers()) };
+        if word.is_upgradable() {
             slot.full.word.adopt_upgradable();
         }
     }
 }
 
 /// Takes the adopted holders off the slot, which no word names.
-fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
-    if word & WRITER != 0 {
+fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: RwWord) {
+    if word.is_written() {
         slot.full.word.seal();
     } else {
-        slot.full.word.disown_readers((word >> READER_SHIFT) as usize);
-        if word & UPGRADABLE != 0 {
+        slot.full.word.disown_readers(word.readers());
+        if word.is_upgradable() {
             slot.full.word.disown_upgradable();
         }
     }

@@ -1,17 +1,4 @@
-//! The reader/writer lock of eight bytes.
-//!
-//! | bits | thin | inflated | nascent |
-//! |---|---|---|---|
-//! | 0 | 0 | 1: `INFLATED` | 0 |
-//! | 1 | `WRITER`: a writer is inside | 0 | 0 |
-//! | 2 | 0 | `STICKY`: stays inflated | 0 |
-//! | 3 | 0 | 0 | 1: `NASCENT` |
-//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see [`nascent`] |
-//! | 5-7 | 0 | 0 | the same |
-//! | 8-63 | how many readers are inside; full at [`FULL`] | 8-39: name of the slot | the same |
-//!
-//! Zero is a free lock. A nascent lock follows another policy than the default one and was not used
-//! yet: its first use inflates it for good, and so does [`ThinRwSem::set_events`] with any lock.
+//! The reader/writer lock of eight bytes. Its word is described in `word`.
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens before the next.
 //! A section inside the thin lock happens before those in the slot: the exchange that installs the
@@ -21,31 +8,23 @@
 mod again;
 mod enter;
 mod inflate;
+mod nascent_word;
 mod upgrade;
+mod word;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::marks;
-use super::nascent::{self, NASCENT};
 use super::slot::Slot;
 use crate::events::EventCounts;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::rwsem::{PastQueue, Policy, READERS_LIMIT, RwSem};
-use crate::wait::{Thread, Wait, WaitError};
+use crate::platform::{ConstZero, PooledPlatform};
+use crate::rwsem::{PastQueue, Policy, RwSem};
+use crate::wait::{self, Thread, Wait, WaitError};
 use enter::Access;
-
-const INFLATED: u64 = 1 << 0;
-const WRITER: u64 = 1 << 1;
-const STICKY: u64 = 1 << 2;
-const UPGRADABLE: u64 = 1 << 4;
-const READER_SHIFT: u32 = 8;
-const READER: u64 = 1 << READER_SHIFT;
-/// The count of readers is full: no more stay.
-const FULL: u64 = (READERS_LIMIT as u64) << READER_SHIFT;
-/// The word alone does not say who is inside.
-const ELSEWHERE: u64 = INFLATED | NASCENT;
+use word::AtomicRwWord;
+pub(super) use word::RwWord;
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
 /// with data, for what it promises and when it blocks, and [`RwSem`] for the forms in which its
@@ -55,14 +34,14 @@ const ELSEWHERE: u64 = INFLATED | NASCENT;
 /// [events](crate::events), are kept there: such a lock has its `RwSem` from its first use until it
 /// is dropped. If a lock is dropped while it is held (by a forgotten guard), its `RwSem` is lost.
 pub struct ThinRwSem<P: PooledPlatform> {
-    pub(super) word: P::AtomicU64,
+    pub(super) word: AtomicRwWord<P>,
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
-        Self { word: P::AtomicU64::new(nascent::word(policy)) }
+        Self { word: AtomicRwWord::new(RwWord::of(policy)) }
     }
 
     /// A free lock that follows the default policy.
@@ -70,7 +49,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self { word: ConstZero::ZERO }
+        Self { word: AtomicRwWord::new_const() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -78,12 +57,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P: PooledPlatform<AtomicU64 = AtomicU64>,
     {
-        Self { word: AtomicU64::new(nascent::word(policy)) }
+        Self { word: AtomicRwWord::of(policy) }
     }
 
     /// The policy this lock was made with.
     pub fn policy(&self) -> &Policy {
-        if self.load() & (NASCENT | STICKY) == 0 {
+        if !self.load().keeps_full() {
             return &Policy::DEFAULT;
         }
         self.on_full(RwSem::policy)
@@ -94,9 +73,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.on_full(|sem| {
             sem.set_events(counts);
-            // The slot is pinned, so the word names it now and later. Relaxed: no ownership depends
-            // on it.
-            self.word.fetch_or(STICKY, Ordering::Relaxed);
+            // The slot is pinned, so the word names it now and later.
+            self.word.stick();
         });
     }
 
@@ -109,7 +87,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.read_thin(0),
+            None => self.read_thin(RwWord::FREE),
             Some((me, mark)) => self.read_again(me, mark),
         };
         if !at_once && !self.read_full_at_once() {
@@ -134,18 +112,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// same time.
     #[inline(always)]
     fn read_at_once(&self) -> bool {
-        self.read_thin(self.expected(0))
+        self.read_thin(self.expected(RwWord::FREE))
     }
 
     /// As [`read_at_once`](Self::read_at_once); the word is expected to be `word`.
     #[inline(always)]
-    fn read_thin(&self, word: u64) -> bool {
+    fn read_thin(&self, word: RwWord) -> bool {
         // Acquire: owns the lock on success (rule 3).
-        let count = |word| self.exchange(word, word + READER, Ordering::Acquire);
-        may_count(word)
+        let count =
+            |word: RwWord| self.exchange(word, word.taken(wait::Access::Shared), Ordering::Acquire);
+        word.is_open_to_readers()
             && match count(word) {
                 Ok(()) => true,
-                Err(word) => may_count(word) && count(word).is_ok(),
+                Err(word) => word.is_open_to_readers() && count(word).is_ok(),
             }
     }
 
@@ -165,8 +144,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.leave_marked_as_reader(mark);
         }
         // Release: what was read under the lock stays before the next writer.
-        if self.exchange(READER, 0, Ordering::Release).is_err() {
-            self.leave(READER, Access::Read);
+        if self.exchange(RwWord::READ, RwWord::FREE, Ordering::Release).is_err() {
+            self.leave(Access::Read);
         }
     }
 
@@ -225,13 +204,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters a free thin lock as a writer.
     #[inline(always)]
     fn write_at_once(&self) -> bool {
-        self.expected(0) == 0 && self.write_thin()
+        self.expected(RwWord::FREE) == RwWord::FREE && self.write_thin()
     }
 
     /// As [`write_at_once`](Self::write_at_once), if the lock is expected to be thin.
     #[inline(always)]
     fn write_thin(&self) -> bool {
-        self.exchange(0, WRITER, Ordering::Acquire).is_ok()
+        self.exchange(RwWord::FREE, RwWord::WRITTEN, Ordering::Acquire).is_ok()
     }
 
     /// Enters an inflated lock as a writer, if nobody is inside.
@@ -251,7 +230,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     ) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
         let word = self.load();
-        if word & INFLATED == 0 {
+        if !word.is_inflated() {
             return false;
         }
         let slot = self.slot(word);
@@ -260,7 +239,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return Self::leave_other(slot, access);
         }
         slot.note(taken.found_free());
-        marks::mark(me, self, slot, slot.seems_calm(name(word)));
+        marks::mark(me, self, slot, slot.seems_calm(word.name()));
         taken.note(me);
         true
     }
@@ -268,19 +247,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller has just taken the full lock that `word` named, which it found free or not.
     /// Returns whether that is this lock's. If not, the caller does not have it any more.
     #[inline(always)]
-    fn verify(&self, word: u64, access: Access, found_free: bool) -> bool {
+    fn verify(&self, word: RwWord, access: Access, found_free: bool) -> bool {
         let slot = self.slot(word);
         if !self.is_verified(word) {
             return Self::leave_other(slot, access);
         }
         slot.note(found_free);
-        marks::mark(P::thread(), self, slot, slot.seems_calm(name(word)));
+        marks::mark(P::thread(), self, slot, slot.seems_calm(word.name()));
         true
     }
 
     /// The caller has just taken the full lock that `word` named: whether that is this lock's.
     #[inline(always)]
-    fn is_verified(&self, word: u64) -> bool {
+    fn is_verified(&self, word: RwWord) -> bool {
         self.names(word) || active(Fault::TakesAnySlot)
     }
 
@@ -304,7 +283,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.leave_marked(me, mark);
         }
         // Release: what was written is seen by whoever takes the lock next.
-        if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
+        if let Err(word) = self.exchange(RwWord::WRITTEN, RwWord::FREE, Ordering::Release) {
             self.leave_full(word, Access::Write);
         }
     }
@@ -316,7 +295,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for writing; after the call, for reading.
     pub unsafe fn downgrade(&self) {
         // Release: the readers let in see what was written.
-        if let Err(word) = self.exchange(WRITER, READER, Ordering::Release) {
+        if let Err(word) = self.exchange(RwWord::WRITTEN, RwWord::READ, Ordering::Release) {
             // SAFETY: the caller's promise; a holder's slot stays.
             unsafe { self.slot(word).full.downgrade() }
         }
@@ -331,7 +310,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = self.load();
         // SAFETY: the caller's promise; a holder's slot stays.
         unsafe {
-            match word & INFLATED != 0 {
+            match word.is_inflated() {
                 true => self.slot(word).full.unlock_write_fair(),
                 false => self.unlock_write(),
             }
@@ -347,7 +326,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = self.load();
         // SAFETY: the caller's promise; a holder's slot stays.
         unsafe {
-            match word & INFLATED != 0 {
+            match word.is_inflated() {
                 true => self.slot(word).full.unlock_read_fair(),
                 false => self.unlock_read(),
             }
@@ -358,12 +337,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Whether anyone holds the lock at this instant.
     pub fn is_locked(&self) -> bool {
-        self.look(|word| word != 0, RwSem::is_locked)
+        self.look(|word| word != RwWord::FREE, RwSem::is_locked)
     }
 
     /// Whether a writer holds the lock at this instant.
     pub fn is_write_locked(&self) -> bool {
-        self.look(|word| word & WRITER != 0, RwSem::is_write_locked)
+        self.look(RwWord::is_written, RwSem::is_write_locked)
     }
 
     /// Whether a thread is queued at this instant.
@@ -373,7 +352,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// As [`RwSem::is_saturated`].
     pub fn is_saturated(&self) -> bool {
-        self.look(|word| word >= FULL, RwSem::is_saturated)
+        self.look(RwWord::is_full, RwSem::is_saturated)
     }
 
     /// As [`RwSem::planned_wait_ns`].
@@ -384,12 +363,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Whether the lock is an [`RwSem`] of the pool at this instant.
     #[doc(hidden)]
     pub fn is_inflated(&self) -> bool {
-        self.load() & INFLATED != 0
+        self.load().is_inflated()
     }
 
     /// Whether the lock keeps its full one, once it is used, until it is dropped.
     pub fn keeps_full(&self) -> bool {
-        self.load() & (NASCENT | STICKY) != 0
+        self.load().keeps_full()
     }
 
     /// `count` more readers hold this lock, which nobody else uses.
@@ -398,19 +377,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// No writer holds the lock, and those counted already leave room for these.
     #[doc(hidden)]
     pub unsafe fn adopt_readers(&self, count: usize) {
-        if self.load() & ELSEWHERE == 0 {
-            self.word.fetch_add(count.min(READERS_LIMIT) as u64 * READER, Ordering::Relaxed);
+        if self.load().is_thin() {
+            self.word.add_readers(count);
         } else {
             // SAFETY: the caller's promise.
             self.on_full(|sem| unsafe { sem.adopt_readers(count) });
         }
     }
 
-    fn look<R>(&self, thin: impl Fn(u64) -> R, full: impl Fn(&RwSem<P>) -> R) -> R {
+    fn look<R>(&self, thin: impl Fn(RwWord) -> R, full: impl Fn(&RwSem<P>) -> R) -> R {
         loop {
             let word = self.load();
-            if word & INFLATED == 0 {
-                return thin(if word & NASCENT != 0 { 0 } else { word });
+            if !word.is_inflated() {
+                return thin(if word.is_nascent() { RwWord::FREE } else { word });
             }
             let seen = full(&self.slot(word).full);
             if self.names(word) {
@@ -421,59 +400,39 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// The slot that the word of an inflated lock names.
     #[inline(always)]
-    fn slot(&self, word: u64) -> &'static Slot<P, RwSem<P>> {
-        P::rwsem_slots().get(name(word))
+    fn slot(&self, word: RwWord) -> &'static Slot<P, RwSem<P>> {
+        P::rwsem_slots().get(word.name())
     }
 
     /// Whether the lock's slot is the one that `word` names.
     #[inline(always)]
-    fn names(&self, word: u64) -> bool {
-        (self.load() ^ word) & !STICKY == 0
+    fn names(&self, word: RwWord) -> bool {
+        self.load().is_as(word)
     }
 
     /// If the thread remembers that the lock is inflated, the word: all read it then, and nobody
     /// should take the line. Otherwise `thin`, without a look.
     #[inline(always)]
-    fn expected(&self, thin: u64) -> u64 {
+    fn expected(&self, thin: RwWord) -> RwWord {
         if marks::find::<P, _>(self).is_none() {
             return thin;
         }
         let word = self.load();
-        if word & INFLATED == 0 {
+        if !word.is_inflated() {
             marks::unmark::<P, _>(self);
         }
         word
     }
 
-    /// Acquire: a thread that finds a name may follow it.
     #[inline(always)]
-    fn load(&self) -> u64 {
-        self.word.load(Ordering::Acquire)
+    fn load(&self) -> RwWord {
+        self.word.load()
     }
 
-    /// Acquire where it fails: the word found may hold a name.
     #[inline(always)]
-    fn exchange(&self, word: u64, next: u64, order: Ordering) -> Result<(), u64> {
-        self.word.compare_exchange(word, next, order, Ordering::Acquire).map(|_| ())
+    fn exchange(&self, word: RwWord, next: RwWord, order: Ordering) -> Result<(), RwWord> {
+        self.word.exchange(word, next, order)
     }
-}
-
-/// The word of an inflated lock that has the slot of this name.
-#[inline(always)]
-fn inflated(name: u32) -> u64 {
-    INFLATED | u64::from(name) << READER_SHIFT
-}
-
-/// The name of the slot of an inflated lock.
-#[inline(always)]
-fn name(word: u64) -> u32 {
-    (word >> READER_SHIFT) as u32
-}
-
-/// Whether the lock is thin, and nothing is in a reader's way.
-#[inline(always)]
-fn may_count(word: u64) -> bool {
-    word & (ELSEWHERE | WRITER) == 0 && word < FULL
 }
 
 impl<P: PooledPlatform> fmt::Debug for ThinRwSem<P> {

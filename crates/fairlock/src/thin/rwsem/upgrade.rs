@@ -3,10 +3,10 @@
 use core::sync::atomic::Ordering;
 
 use super::enter::Access;
-use super::{INFLATED, READER, ThinRwSem, UPGRADABLE, WRITER};
+use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
-use crate::wait::{Wait, WaitError};
+use crate::wait::{self, Wait, WaitError};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read`].
@@ -36,7 +36,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn upgradable_at_once(&self) -> bool {
         // Ordering: as in `write_at_once`.
-        self.expected(0) == 0 && self.exchange(0, READER | UPGRADABLE, Ordering::Acquire).is_ok()
+        self.expected(RwWord::FREE) == RwWord::FREE
+            && self.exchange(RwWord::FREE, RwWord::UPGRADABLE, Ordering::Acquire).is_ok()
     }
 
     /// Enters an inflated lock upgradably, if nothing is in the way.
@@ -51,11 +52,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock upgradably.
     #[inline]
     pub unsafe fn unlock_upgradable(&self) {
-        let word = self.expected(READER | UPGRADABLE);
-        let next = word.wrapping_sub(READER | UPGRADABLE);
+        let word = self.expected(RwWord::UPGRADABLE);
+        let next = word.left(wait::Access::Upgradable);
         // Release: what was read under the lock stays before the next writer.
-        if word & INFLATED != 0 || self.exchange(word, next, Ordering::Release).is_err() {
-            self.leave(READER | UPGRADABLE, Access::Upgradable);
+        if word.is_inflated() || self.exchange(word, next, Ordering::Release).is_err() {
+            self.leave(Access::Upgradable);
         }
     }
 
@@ -67,7 +68,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = self.load();
         // SAFETY: the caller's promise; a holder's slot stays.
         unsafe {
-            match word & INFLATED != 0 {
+            match word.is_inflated() {
                 true => self.slot(word).full.unlock_upgradable_fair(),
                 false => self.unlock_upgradable(),
             }
@@ -80,9 +81,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock upgradably; after the call, for reading.
     pub unsafe fn downgrade_upgradable(&self) {
         let mut word = self.load();
-        while word & INFLATED == 0 {
+        while !word.is_inflated() {
             // Release: the next upgradable reader may write what this one has read.
-            match self.exchange(word, word & !UPGRADABLE, Ordering::Release) {
+            match self.exchange(word, word.without_upgradable(), Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
@@ -97,7 +98,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for writing; after the call, upgradably.
     pub unsafe fn downgrade_to_upgradable(&self) {
         // Release: the readers let in see what was written.
-        if let Err(word) = self.exchange(WRITER, READER | UPGRADABLE, Ordering::Release) {
+        if let Err(word) = self.exchange(RwWord::WRITTEN, RwWord::UPGRADABLE, Ordering::Release) {
             // SAFETY: the caller's promise; a holder's slot stays.
             unsafe { self.slot(word).full.downgrade_to_upgradable() }
         }
@@ -121,10 +122,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[must_use = "it says in which way the caller holds the lock"]
     pub unsafe fn try_upgrade(&self) -> bool {
         // Acquire: owns what readers have left (rule 3).
-        match self.exchange(READER | UPGRADABLE, WRITER, Ordering::Acquire) {
+        match self.exchange(RwWord::UPGRADABLE, RwWord::WRITTEN, Ordering::Acquire) {
             Ok(()) => true,
             // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
-            Err(word) if word & INFLATED != 0 => self.on_full(|sem| unsafe { sem.try_upgrade() }),
+            Err(word) if word.is_inflated() => self.on_full(|sem| unsafe { sem.try_upgrade() }),
             Err(_) => false,
         }
     }

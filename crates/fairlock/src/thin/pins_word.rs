@@ -1,0 +1,93 @@
+//! The word by which threads keep a slot with its lock.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0-28 | how many threads have pinned the slot, or come too late for that |
+//! | 29 | `BY_READER`: the thread that closes the slot holds the lock for reading |
+//! | 30 | `BY_WRITER`: it does so for writing |
+//! | 31 | `CLOSING`: a thread is about to make the lock thin, and the slot cannot be pinned |
+
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, Platform};
+
+const BY_READER: u32 = 1 << 29;
+const BY_WRITER: u32 = 1 << 30;
+const CLOSING: u32 = 1 << 31;
+
+/// How the thread that closes a slot holds the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// It does not: it trims the lock, and has pinned the slot.
+    Nobody,
+    Reader,
+    Writer,
+}
+
+impl Holder {
+    fn flags(self) -> u32 {
+        CLOSING
+            | match self {
+                Self::Nobody => 0,
+                Self::Reader => BY_READER,
+                Self::Writer => BY_WRITER,
+            }
+    }
+
+    fn of(pins: u32) -> Self {
+        match pins & (BY_READER | BY_WRITER) {
+            0 => Self::Nobody,
+            BY_READER => Self::Reader,
+            _ => Self::Writer,
+        }
+    }
+}
+
+/// The word, which threads change.
+pub(super) struct Pins<P: Platform>(P::AtomicU32);
+
+impl<P: Platform> Pins<P> {
+    pub(super) fn new() -> Self {
+        Self(P::AtomicU32::new(0))
+    }
+
+    /// Counts the calling thread. Returns who has closed the slot.
+    pub(super) fn add(&self) -> Option<Holder> {
+        // Acquire: a thread that comes after an earlier lock has left the slot finds that lock's
+        // word as it was left, too.
+        let before = self.0.fetch_add(1, Ordering::Acquire);
+        (before & CLOSING != 0).then(|| Holder::of(before))
+    }
+
+    /// The calling thread is not counted any more.
+    pub(super) fn remove(&self) {
+        // Release: what the thread did comes before whatever is done to the slot next.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether a thread has pinned the slot, or comes too late for that.
+    pub(super) fn any(&self) -> bool {
+        // Acquire: what those did that had comes before what is done to the slot next.
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Keeps threads from pinning the slot, if no other has.
+    pub(super) fn close(&self, by: Holder) -> bool {
+        // The thread that trims a lock has pinned the slot.
+        let own = u32::from(by == Holder::Nobody);
+        // A load first: threads that have pinned the slot are about to write the line again.
+        // Acquire: what threads did that had pinned it comes before what is done to the slot next.
+        // Release: who comes too late may make the lock thin, for others to find what was done.
+        self.0.load(Ordering::Relaxed) == own
+            && self
+                .0
+                .compare_exchange(own, own | by.flags(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Threads may pin the slot again: its lock's word names it no longer, or still does.
+    pub(super) fn reopen(&self) {
+        // Release: see `add`.
+        self.0.fetch_and(!(CLOSING | BY_WRITER | BY_READER), Ordering::Release);
+    }
+}
