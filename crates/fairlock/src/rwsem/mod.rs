@@ -32,7 +32,8 @@ pub use calm::Calm;
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 pub(crate) use published::PublishedLocal;
-use sem::{Head, Sem};
+pub(crate) use sem::Head;
+use sem::Sem;
 pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{Again, PastQueue, YIELDS, yield_to_others};

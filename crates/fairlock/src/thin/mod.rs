@@ -33,24 +33,23 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a full lock that locks share one after the other | `slot`, `pins_word` |
-//! | all of them, and those that nobody uses | `pool`, `list_word` |
-//! | whether an inflated lock becomes thin | `calm` |
+//! | a full lock that locks share one after the other | `slot`, `slot_word` |
+//! | all of them, and those that nobody uses | `pool` |
+//! | how a lock comes to a full one, and becomes thin again | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | the reader/writer lock | `rwsem` |
 //! | the mutex | `mutex` |
 
-mod calm;
-mod list_word;
+mod inflate;
 mod mark;
 mod marks;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
 mod mutex_loom;
-mod pins_word;
 mod pool;
 mod rwsem;
 mod slot;
+mod slot_word;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 

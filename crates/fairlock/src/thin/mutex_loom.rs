@@ -6,11 +6,10 @@
 //! a pool, the condition variable's queue lock too: the second lock gets the slot that the
 //! first one has left.
 
-use core::sync::atomic::Ordering;
-
 use loom::cell::UnsafeCell;
 
-use super::ThinMutex;
+use super::inflate::Inflates;
+use super::mutex::{Place, ThinMutex};
 use crate::condvar::ThinCondvar;
 use crate::fault::Fault;
 use crate::models::{self, Scene, controls, enough, models};
@@ -188,7 +187,7 @@ impl Scene for Both {
                 // SAFETY: just taken.
                 unsafe { lock.unlock() };
             }
-            assert_eq!(lock.place.load(Ordering::Relaxed), 0, "it does not become thin");
+            assert_eq!(lock.load(), Place::NONE, "it does not become thin");
         }
         // SAFETY: nobody else is here.
         self.locks[0].value.with(|value| assert_eq!(unsafe { *value }, changed));

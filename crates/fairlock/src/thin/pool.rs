@@ -11,12 +11,17 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::list_word::{AtomicList, List};
-use super::slot::{CHUNK_SHIFT, CHUNKS, NONE, SLOTS_LIMIT, SMALLEST, Slot, name};
+use super::slot::{CHUNK_SHIFT, Full, NONE, SMALLEST, Slot, name};
+use super::slot_word::{INDEX, first, with_first};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{Calm, Policy, RwSem, TenurePolicy, Turns};
+use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
+
+/// Room for nearly 2^27 slots.
+const CHUNKS: u32 = 23;
+const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
+const _: () = assert!((SLOTS_LIMIT as u64) < INDEX);
 
 /// How many chunks a name could tell apart: so that no name leads out of the table.
 const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
@@ -29,7 +34,8 @@ pub struct Slots<P: Platform, F: 'static> {
     chunks: [AtomicPtr<Slot<P, F>>; NAMED],
     /// How many indices have been given out.
     made: AtomicU32,
-    free: AtomicList<P>,
+    /// The list of the free slots.
+    free: P::AtomicU64,
     /// The names of slots that are not sealed: see [`set_aside`](Self::set_aside).
     aside: PerProcess<Mutex<Vec<u32>>>,
 }
@@ -41,7 +47,7 @@ impl<P: Platform, F> Slots<P, F> {
     /// No slots yet.
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
-        Self::with_list(AtomicList::new())
+        Self::with_list(P::AtomicU64::new(0))
     }
 
     /// As [`new`](Self::new), for statics.
@@ -49,10 +55,10 @@ impl<P: Platform, F> Slots<P, F> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self::with_list(AtomicList::new_const())
+        Self::with_list(ConstZero::ZERO)
     }
 
-    const fn with_list(free: AtomicList<P>) -> Self {
+    const fn with_list(free: P::AtomicU64) -> Self {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
             made: AtomicU32::new(0),
@@ -69,16 +75,18 @@ impl<P: Platform, F> Slots<P, F> {
     pub(crate) unsafe fn enter_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.aside.renew(Mutex::new(Vec::new())) };
-        self.free.clear();
+        // Relaxed: there is nobody else.
+        self.free.store(0, Ordering::Relaxed);
     }
 
     /// Takes a free slot, in the state in which it was given back.
     pub(super) fn take(&self) -> Option<&Slot<P, F>> {
-        let mut free = self.free.load();
+        // Acquire, here and below: whoever gave the slot back is done with it.
+        let mut free = self.free.load(Ordering::Acquire);
         while let Some(slot) = self.first(free) {
             // Relaxed: if it is not the slot's next one any more, the list has changed.
             let next = slot.next.load(Ordering::Relaxed);
-            match self.free.change(free, next) {
+            match self.change(free, next) {
                 Ok(()) => return Some(slot),
                 Err(now) => free = now,
             }
@@ -126,20 +134,28 @@ impl<P: Platform, F> Slots<P, F> {
 
     /// The slot, which is sealed, goes into the list: nobody uses it any more.
     pub(super) fn give(&self, slot: &Slot<P, F>) {
-        let mut free = self.free.load();
+        let mut free = self.free.load(Ordering::Acquire);
         loop {
             let next = self.first(free).map_or(NONE, |first| first.index);
             // Relaxed: published by the exchange.
             slot.next.store(next, Ordering::Relaxed);
-            match self.free.change(free, slot.index) {
+            match self.change(free, slot.index) {
                 Ok(()) => return,
                 Err(now) => free = now,
             }
         }
     }
 
-    fn first(&self, free: List) -> Option<&Slot<P, F>> {
-        free.first().map(|index| self.get(name(index)))
+    fn first(&self, free: u64) -> Option<&Slot<P, F>> {
+        first(free).map(|index| self.get(name(index)))
+    }
+
+    /// Makes this slot the first one of a list that nobody has changed.
+    fn change(&self, free: u64, index: u32) -> Result<(), u64> {
+        let new = with_first(free, index);
+        // Release: what was done to the slot comes before what is done to it next. Acquire: as in
+        // `take`.
+        self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
     /// The slot of this name, which was given out.
@@ -193,32 +209,18 @@ impl<P: Platform, F> Slots<P, F> {
     }
 }
 
-/// A full lock that locks may have one after the other.
-#[doc(hidden)]
-pub trait Full {
-    /// A lock that follows the default policy, and is sealed.
-    fn sealed() -> Self;
-
-    /// Seals the lock, which belonged to a thin one that is no more, if it follows the default
-    /// policy and nobody holds it. It may be tried again later.
-    fn try_seal(&self) -> bool;
-
-    /// How often the lock was free of late.
-    fn calm(&self) -> &Calm;
-}
-
-impl<P: Platform, F: Full> Slots<P, F> {
+impl<P: Platform, F: Full<P>> Slots<P, F> {
     /// A sealed slot of a lock that follows the default policy. None that is pinned (`Closed`).
     pub(super) fn take_sealed(&self) -> &Slot<P, F> {
         match self.take() {
-            Some(slot) if slot.is_pinned() && !active(Fault::TakesPinned) => {
+            Some(slot) if slot.pins.any() && !active(Fault::TakesPinned) => {
                 let other = self.take_sealed();
                 self.give(slot);
                 other
             }
             Some(slot) => slot,
             None => self
-                .aside_that(|slot| !slot.is_pinned() && slot.full.try_seal())
+                .aside_that(|slot| !slot.pins.any() && slot.full.try_seal())
                 .unwrap_or_else(|| self.make(|index| Slot::new(F::sealed(), index))),
         }
     }
@@ -226,6 +228,7 @@ impl<P: Platform, F: Full> Slots<P, F> {
     /// The thin lock that had the slot is no more.
     #[cold]
     pub(super) fn give_up(&self, slot: &Slot<P, F>) {
+        slot.full.head().set_events(None);
         // A forgotten guard may hold it, or, for a moment, a thread that is late.
         if slot.full.try_seal() {
             self.give(slot);
@@ -235,37 +238,34 @@ impl<P: Platform, F: Full> Slots<P, F> {
     }
 }
 
-impl<P: Platform> Full for RwSem<P> {
-    fn sealed() -> Self {
-        Self::of(Full::sealed())
-    }
-
-    fn try_seal(&self) -> bool {
-        *self.policy() == Policy::DEFAULT && self.turns().is_some_and(Full::try_seal)
-    }
-
-    fn calm(&self) -> &Calm {
-        &self.calm
-    }
+/// A new lock that is sealed.
+fn sealed<P: Platform>() -> Turns<P> {
+    let mut lock = Turns::new(TenurePolicy::DEFAULT);
+    lock.word.make_sealed();
+    lock
 }
 
-impl<P: Platform> Full for Turns<P> {
+/// Seals the lock if nobody holds it.
+fn try_seal<P: Platform>(lock: &Turns<P>) -> bool {
+    let is_free = lock.try_write();
+    if is_free {
+        lock.word.seal();
+    }
+    is_free
+}
+
+impl<P: Platform> Full<P> for RwSem<P> {
     fn sealed() -> Self {
-        let mut lock = Self::new(TenurePolicy::DEFAULT);
-        lock.word.make_sealed();
-        lock
+        Self::of(sealed())
     }
 
     fn try_seal(&self) -> bool {
-        let is_free = self.try_write();
-        if is_free {
-            self.word.seal();
-        }
-        is_free
+        *self.policy() == Policy::DEFAULT && self.turns().is_some_and(try_seal)
     }
 
-    fn calm(&self) -> &Calm {
-        &self.calm
+    #[inline(always)]
+    fn head(&self) -> &Head<P> {
+        self
     }
 }
 
@@ -285,17 +285,18 @@ pub struct FullMutex<P: Platform> {
 // by holders of the thin lock, each of whom is gone before it is changed (acquired from `solo`).
 unsafe impl<P: Platform> Sync for FullMutex<P> {}
 
-impl<P: Platform> Full for FullMutex<P> {
+impl<P: Platform> Full<P> for FullMutex<P> {
     fn sealed() -> Self {
-        Self { lock: Full::sealed(), follows: Cell::new(false), sleeper: P::AtomicUsize::new(0) }
+        Self { lock: sealed(), follows: Cell::new(false), sleeper: P::AtomicUsize::new(0) }
     }
 
     fn try_seal(&self) -> bool {
-        self.lock.try_seal()
+        try_seal(&self.lock)
     }
 
-    fn calm(&self) -> &Calm {
-        &self.lock.calm
+    #[inline(always)]
+    fn head(&self) -> &Head<P> {
+        &self.lock
     }
 }
 

@@ -1,16 +1,14 @@
 //! A full lock that thin locks have one after the other.
 
-use super::pins_word::{Holder, Pins};
+use super::slot_word::{Holder, Pins};
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::Head;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Slots in the first chunk.
 pub(super) const SMALLEST: u32 = 16;
-/// Room for nearly 2^27 slots.
-pub(super) const CHUNKS: u32 = 23;
-pub(super) const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
 /// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
 /// the first one is 1: zero names no slot.
 pub(super) const CHUNK_SHIFT: u32 = 27;
@@ -23,13 +21,30 @@ pub(super) const fn name(index: u32) -> u32 {
     (chunk + 1) << CHUNK_SHIFT | (from_first - (SMALLEST << chunk))
 }
 
+/// A lock whose slot has this name or a later one is calm at once: slots should not be many.
+const MANY: u32 = name(1 << 10);
+
+/// A full lock that locks may have one after the other.
+#[doc(hidden)]
+pub trait Full<P: Platform> {
+    /// A lock that follows the default policy, and is sealed.
+    fn sealed() -> Self;
+
+    /// Seals the lock, which belonged to a thin one that is no more, if it follows the default
+    /// policy and nobody holds it. It may be tried again later.
+    fn try_seal(&self) -> bool;
+
+    /// The word of the lock, and how often it was free of late.
+    fn head(&self) -> &Head<P>;
+}
+
 /// A full lock of type `F`, in a pool. See [`thin`](super).
 #[doc(hidden)]
 // In cache lines of its own, as its neighbour is the lock of other data. The words that pin it are
 // not in the lines of the full lock.
 #[repr(C, align(128))]
 pub struct Slot<P: Platform, F> {
-    pins: Pins<P>,
+    pub(super) pins: Pins<P>,
     /// The next slot in the list of free ones, which is the pool's.
     pub(super) next: P::AtomicU32,
     pub(super) index: u32,
@@ -46,27 +61,39 @@ impl<P: Platform, F> Slot<P, F> {
     /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
     /// that while it is just being taken from that lock.
     pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, Closed<'_, P, F>> {
-        let closed = self.pins.add();
+        let added = self.pins.add();
         let pin = Pin(self);
-        match closed {
-            None => Ok(pin),
-            Some(by) => Err(Closed { by, pin }),
+        match added {
+            Ok(()) => Ok(pin),
+            Err(by) => Err(Closed { by, pin }),
         }
     }
+}
 
-    /// Whether a thread has pinned the slot, or comes too late for that.
-    pub(super) fn is_pinned(&self) -> bool {
-        self.pins.any()
+impl<P: Platform, F: Full<P>> Slot<P, F> {
+    /// The calling thread has the full lock, which it found free or not; or is about to wait for
+    /// it.
+    #[inline(always)]
+    pub(super) fn note(&self, found_free: bool) {
+        self.full.head().calm.note(found_free);
     }
 
-    /// Keeps threads from pinning the slot, if no other has.
-    pub(super) fn close(&self, by: Holder) -> bool {
-        self.pins.close(by)
+    /// Whether the thread that leaves the lock should make it thin; then counting begins anew.
+    /// `name` is the slot's: the caller has it at hand, and the slot's own is in a line that
+    /// pinning writes.
+    #[inline(always)]
+    pub(super) fn is_calm(&self, name: u32) -> bool {
+        let is_calm = self.seems_calm(name);
+        if is_calm {
+            self.full.head().calm.reset();
+        }
+        is_calm
     }
 
-    /// Threads may pin the slot again: its lock's word names it no longer, or still does.
-    pub(super) fn reopen(&self) {
-        self.pins.reopen();
+    /// As [`is_calm`](Self::is_calm), and nothing begins anew.
+    #[inline(always)]
+    pub(super) fn seems_calm(&self, name: u32) -> bool {
+        name >= MANY || self.full.head().calm.is_enough()
     }
 }
 

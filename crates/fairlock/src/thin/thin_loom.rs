@@ -7,6 +7,7 @@
 
 use loom::cell::UnsafeCell;
 
+use super::inflate::Inflates;
 use super::rwsem::{RwWord, ThinRwSem};
 use crate::fault::Fault;
 use crate::models::{self, Scene, controls, enough, models};
@@ -241,7 +242,7 @@ impl Scene for Both {
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
             }
-            assert_eq!(lock.word.load(), RwWord::FREE, "it does not become thin");
+            assert_eq!(lock.load(), RwWord::FREE, "it does not become thin");
         }
         // SAFETY: nobody else is here.
         self.locks[0].value.with(|value| assert_eq!(unsafe { *value }, written));

@@ -2,12 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{FullMutex, ThinMutex};
+use super::{FullMutex, Place, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::rwsem::Turns;
+use crate::thin::inflate::{Codec, Inflates, SlotOf};
 use crate::thin::marks;
-use crate::thin::slot::Slot;
 use crate::wait::{Access, LOOK_NS, LOOKS, Meeting, WaitContext, WaitError};
 
 impl<P: PooledPlatform> ThinMutex<P> {
@@ -15,11 +15,11 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(always)]
     pub(crate) fn take_thin(&self) -> bool {
         // Relaxed: `place` is looked at again below.
-        if self.place.load(Ordering::Relaxed) != 0 || !self.solo.enter() {
+        if Place::of(self.place.0.load(Ordering::Relaxed)).is_inflated() || !self.solo.enter() {
             return false;
         }
         // Acquire: the section of whoever made the lock thin.
-        if self.place() != 0 && !active(Fault::EntersBlindly) {
+        if self.load().is_inflated() && !active(Fault::EntersBlindly) {
             // Somebody inflated the lock first, and may wait for this thread to leave.
             self.leave_thin();
             return false;
@@ -33,18 +33,17 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(never)] // or it would be in every caller's loop
     pub(super) fn lock_again(&self) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
-        let place = self.place();
-        if place == 0 {
+        let place = self.load();
+        if !place.is_inflated() {
             return false;
         }
         let slot = self.slot(place);
         let Some(again) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
-        if !self.is_verified(place) {
-            return self.leave_other(place);
-        }
-        slot.note(false);
-        again.note(me);
-        !slot.full.follows.get() || self.follow_for_ever(slot)
+        self.entered(place, slot, Access::Exclusive, || {
+            slot.note(false);
+            again.note(me);
+            !slot.full.follows.get() || self.follow_for_ever(slot)
+        })
     }
 
     #[inline(never)]
@@ -58,8 +57,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         let mut looks = 0;
         let mut meeting = Meeting::none();
         loop {
-            let place = self.place();
-            if place == 0 {
+            let place = self.load();
+            if !place.is_inflated() {
                 // Before the look, as the last act of a wait is a try.
                 let ended = until.expired(P::now);
                 // Not before a look: trying would take the line from whoever is inside.
@@ -78,29 +77,26 @@ impl<P: PooledPlatform> ThinMutex<P> {
                     looks += 1;
                     continue;
                 }
-                match self.inflate() {
-                    Some(slot) => return self.follow(slot, until),
-                    None => continue,
+                match self.inflate(place) {
+                    Ok(place) => return self.follow(self.slot(place), until),
+                    Err(_) => continue,
                 }
             }
             let slot = self.slot(place);
             let full = &slot.full.lock;
             if let Some(found_free) = self.take_awake(full, &mut meeting, until) {
-                if self.verify(place) {
-                    slot.note(found_free);
+                if self.has_entered(place, slot, found_free) {
                     meeting.end::<P>();
                     return self.follow(slot, until);
                 }
                 continue;
             }
-            let Ok(pin) = slot.pin() else {
+            let Ok(pin) = self.pin(place) else {
                 // The holder is about to make it thin.
                 P::yield_now();
                 continue;
             };
-            if self.place() != place && !active(Fault::PinsAnySlot) {
-                continue;
-            }
+            let Some(pin) = pin else { continue };
             slot.note(false);
             full.take_asleep(Access::Exclusive, until)?;
             drop(pin);
@@ -131,49 +127,36 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(never)]
     pub(super) fn try_full(&self) -> bool {
         loop {
-            let place = self.place();
-            if place == 0 {
+            let place = self.load();
+            if !place.is_inflated() {
                 return false;
             }
             let slot = self.slot(place);
             match slot.full.lock.take_past_queue() {
-                Some(found_free) if self.verify(place) => {
-                    slot.note(found_free);
+                Some(found_free) if self.has_entered(place, slot, found_free) => {
                     return self.try_follow(slot);
                 }
-                None if self.place() == place => return false,
+                None if self.names(place) => return false,
                 _ => {}
             }
         }
     }
 
-    /// The caller has just taken the full lock of `place`: returns whether that is this lock's. If
-    /// not, the caller does not have it any more.
+    /// The caller has just taken the full lock of `place`, which it found free or not: whether that is
+    /// this lock's. If not, the caller does not have it any more.
     #[inline(always)]
-    fn verify(&self, place: u32) -> bool {
-        self.is_verified(place) || self.leave_other(place)
-    }
-
-    /// The caller has just taken the full lock of `place`: whether that is this lock's.
-    #[inline(always)]
-    fn is_verified(&self, place: u32) -> bool {
-        self.place() == place || active(Fault::TakesAnySlot)
-    }
-
-    /// The caller has just taken another lock's slot: not any more. False.
-    #[cold]
-    #[inline(never)]
-    fn leave_other(&self, place: u32) -> bool {
-        // SAFETY: the caller has just taken it.
-        unsafe { self.slot(place).full.lock.unlock_write() };
-        false
+    fn has_entered(&self, place: Place, slot: &'static SlotOf<Self>, found_free: bool) -> bool {
+        self.entered(place, slot, Access::Exclusive, || {
+            slot.note(found_free);
+            true
+        })
     }
 
     /// The caller has the full lock, and waits for the thread that is inside the thin one.
     #[inline(always)]
     pub(super) fn follow(
         &self,
-        slot: &'static Slot<P, FullMutex<P>>,
+        slot: &'static SlotOf<Self>,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         if !slot.full.follows.get() || active(Fault::OvertakesSolo) {
@@ -185,14 +168,14 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     #[cold]
     #[inline(never)]
-    fn follow_for_ever(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+    fn follow_for_ever(&self, slot: &'static SlotOf<Self>) -> bool {
         self.follow(slot, &WaitContext::FOREVER).is_ok()
     }
 
     #[cold]
     fn wait_for_thin(
         &self,
-        slot: &'static Slot<P, FullMutex<P>>,
+        slot: &'static SlotOf<Self>,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let FullMutex { lock, sleeper, follows } = &slot.full;
@@ -214,7 +197,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// As [`follow`](Self::follow), without waiting.
     #[inline]
-    fn try_follow(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+    fn try_follow(&self, slot: &'static SlotOf<Self>) -> bool {
         let FullMutex { lock, follows, .. } = &slot.full;
         if follows.get() {
             if !self.solo.is_left() {

@@ -1,46 +1,51 @@
-//! How a mutex comes to a full lock of the pool, and becomes thin again.
+//! How a mutex comes to a full lock of the pool, and becomes thin again: what [`Inflates`] leaves to it.
 
 use core::sync::atomic::Ordering;
 
-use super::{FullMutex, ThinMutex};
-use crate::fault::{Fault, active};
+use super::{FullMutex, Place, ThinMutex};
 use crate::platform::{Atomic, PooledPlatform};
-use crate::thin::pins_word::Holder;
-use crate::thin::slot::Slot;
+use crate::thin::inflate::{AtomicWord, Codec, Inflates};
+use crate::thin::pool::Slots;
+use crate::thin::slot_word::Holder;
+use crate::wait::Access;
 #[cfg(test)]
 use crate::wait::WaitContext;
 
-impl<P: PooledPlatform> ThinMutex<P> {
-    /// Gives the thin lock, which somebody may hold, a full one, which the caller has then. `None`
-    /// if another thread did so first.
-    #[cold]
-    pub(super) fn inflate(&self) -> Option<&'static Slot<P, FullMutex<P>>> {
-        let slots = P::mutex_slots();
-        let slot = slots.take_sealed();
-        slot.full.lock.word.adopt_sealed_writer();
-        slot.full.follows.set(true);
-        // Acquire and Release: orders the thread that made the lock thin before those that find the
-        // place.
-        let made = self.place.compare_exchange(0, slot.name, Ordering::AcqRel, Ordering::Relaxed);
-        if made.is_err() {
-            slot.full.lock.word.seal();
-            slots.give(slot);
-        }
-        made.ok().map(|_| slot)
+impl<P: PooledPlatform> Inflates for ThinMutex<P> {
+    type P = P;
+    type Word = Place;
+    type Atomic = P::AtomicU32;
+    type Full = FullMutex<P>;
+
+    #[inline(always)]
+    fn slots() -> &'static Slots<P, FullMutex<P>> {
+        P::mutex_slots()
     }
 
-    /// The holder of the full lock makes the lock thin, and free, in place of a release. Not if
-    /// somebody waits. Nothing of the lock is touched after the store.
-    #[cold]
-    pub(super) fn deflate(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
-        if !slot.close(Holder::Writer) && !active(Fault::DeflatesPinned) {
-            return false;
-        }
-        slot.full.lock.word.seal();
+    #[inline(always)]
+    fn word(&self) -> &AtomicWord<Place, P::AtomicU32> {
+        &self.place
+    }
+
+    /// The caller has the full lock then; somebody may be inside the thin one.
+    fn adopt(full: &FullMutex<P>, _: Place) {
+        full.lock.word.adopt_sealed_writer();
+        full.follows.set(true);
+    }
+
+    fn disown(full: &FullMutex<P>, _: Place) {
+        full.lock.word.seal();
+    }
+
+    #[inline(always)]
+    unsafe fn release(full: &FullMutex<P>, _: Access, fair: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { if fair { full.lock.unlock_write_fair() } else { full.lock.unlock_write() } }
+    }
+
+    fn make_thin(&self, _: Place, _: Holder) -> bool {
         // Release: the section comes before what is done by whoever finds the lock thin.
-        self.place.store(0, Ordering::Release);
-        slot.reopen();
-        P::mutex_slots().give(slot);
+        self.place.0.store(Place::NONE.bits(), Ordering::Release);
         true
     }
 }
@@ -49,9 +54,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
 impl<P: PooledPlatform> ThinMutex<P> {
     /// Takes the lock as a thread does that inflates it.
     pub(crate) fn lock_inflating(&self) {
-        match self.inflate() {
-            Some(slot) => self.follow(slot, &WaitContext::FOREVER).unwrap(),
-            None => self.lock(),
+        match self.inflate(Place::NONE) {
+            Ok(place) => self.follow(self.slot(place), &WaitContext::FOREVER).unwrap(),
+            Err(_) => self.lock(),
         }
     }
 }

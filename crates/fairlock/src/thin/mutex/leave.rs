@@ -2,10 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{FullMutex, ThinMutex};
+use super::{FullMutex, Place, ThinMutex};
 use crate::platform::{Atomic, PooledPlatform};
+use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::marks;
-use crate::wait::Parker;
+use crate::wait::{Access, Parker};
 
 impl<P: PooledPlatform> ThinMutex<P> {
     /// The short way out where others wait, as [`lock_again`](Self::lock_again) is the way in; or the
@@ -14,7 +15,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// # Safety
     /// The caller holds the lock, so `place` is its slot's.
     #[inline(never)]
-    pub(super) unsafe fn unlock_again(&self, place: u32) {
+    pub(super) unsafe fn unlock_again(&self, place: Place) {
         let FullMutex { lock, follows, .. } = &self.slot(place).full;
         if let Some(me) = marks::known::<P>()
             && !follows.get()
@@ -29,27 +30,21 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// # Safety
     /// The caller holds the lock, so `place` is its slot's.
     #[inline(never)]
-    pub(super) unsafe fn unlock_elsewhere(&self, place: u32, fair: bool) {
-        let slot = self.slot(place);
-        let FullMutex { lock, follows, .. } = &slot.full;
-        if follows.get() {
+    pub(super) unsafe fn unlock_elsewhere(&self, place: Place, fair: bool) {
+        if self.slot(place).full.follows.get() {
             // The caller holds the thin lock; whoever has the full one is next.
             self.leave_thin();
             return;
         }
-        if slot.is_calm(place) && self.deflate(slot) {
-            return;
-        }
-        // SAFETY: the caller holds it.
-        unsafe { if fair { lock.unlock_write_fair() } else { lock.unlock_write() } }
+        self.leave_full(place, Access::Exclusive, fair);
     }
 
     /// Leaves the thin lock, and wakes the thread that waits for that.
     #[cold]
     pub(super) fn leave_thin(&self) {
-        let Some(place) = self.solo.leave_noted() else { return };
+        let Some(name) = self.solo.leave_noted() else { return };
         // Relaxed: published with the note; or by now it is another's, who is woken in vain.
-        let sleeper = self.slot(place).full.sleeper.load(Ordering::Relaxed);
+        let sleeper = self.slot(Place::inflated(name)).full.sleeper.load(Ordering::Relaxed);
         // SAFETY: the address of a parker in a thread record, which is never freed.
         unsafe { &*(sleeper as *const Parker<P>) }.unpark();
     }

@@ -26,18 +26,18 @@ mod enter;
 mod inflate;
 mod leave;
 mod seat;
+mod word;
 
 use core::fmt;
-use core::sync::atomic::Ordering;
-
 pub use seat::Seat;
+pub(super) use word::Place;
 
+use super::inflate::{AtomicWord, Codec, Inflates};
 use super::pool::FullMutex;
-use super::slot::Slot;
-use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{TenurePolicy, Turns};
 use crate::ticket::Solo;
-use crate::wait::{Wait, WaitError};
+use crate::wait::{Access, Wait, WaitError};
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
@@ -45,14 +45,13 @@ use crate::wait::{Wait, WaitError};
 /// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
-    /// The name of the slot; zero if there is none.
-    pub(super) place: P::AtomicU32,
+    place: AtomicWord<Place, P::AtomicU32>,
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {
     /// A free lock.
     pub fn new() -> Self {
-        Self { solo: Solo::new(), place: P::AtomicU32::new(0) }
+        Self { solo: Solo::new(), place: AtomicWord::new(Place::NONE) }
     }
 
     /// A free lock, for statics.
@@ -60,7 +59,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     where
         P::AtomicU32: ConstZero,
     {
-        Self { solo: Solo::new_const(), place: ConstZero::ZERO }
+        Self { solo: Solo::new_const(), place: AtomicWord::new_const() }
     }
 
     /// Takes the lock; blocks until it has it. A thread that meets others at it time and again, as soon
@@ -92,12 +91,12 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline]
     pub unsafe fn unlock(&self) {
         // Whoever inflates the lock from now on waits for `solo`.
-        let place = self.place();
-        if place == 0 {
-            self.solo.leave();
-        } else {
+        let place = self.load();
+        if place.is_inflated() {
             // SAFETY: the caller's promise.
             unsafe { self.unlock_again(place) }
+        } else {
+            self.solo.leave();
         }
     }
 
@@ -107,12 +106,12 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn unlock_fair(&self) {
-        let place = self.place();
-        if place == 0 {
-            self.solo.leave();
-        } else {
+        let place = self.load();
+        if place.is_inflated() {
             // SAFETY: the caller's promise.
             unsafe { self.unlock_elsewhere(place, true) }
+        } else {
+            self.solo.leave();
         }
     }
 
@@ -121,8 +120,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
     pub fn trim(&self) -> bool {
         if self.is_inflated() && self.try_full() {
             // Taken, so it stays.
-            let slot = self.slot(self.place());
-            if !self.deflate(slot) {
+            let place = self.load();
+            let slot = self.slot(place);
+            if !self.deflate(place, slot, Some(Access::Exclusive)) {
                 // SAFETY: just taken.
                 unsafe { slot.full.lock.unlock_write() };
             }
@@ -134,70 +134,34 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Whether somebody holds the lock.
     pub fn is_locked(&self) -> bool {
-        self.solo.is_held() || self.look(|lock| lock.is_locked())
+        self.solo.is_held() || self.look(|_| false, |full| full.lock.is_locked())
     }
 
     /// Whether somebody waits for the lock.
     pub fn is_contended(&self) -> bool {
         // A thread that waits for the thin lock's holder has the full lock.
         let has_first = self.solo.is_held();
-        self.look(|full| full.has_waiters() || (has_first && full.is_locked()))
+        self.look(|_| false, |full| full.lock.has_waiters() || (has_first && full.lock.is_locked()))
     }
 
     /// As [`RwSem::planned_wait_ns`]; that of a thin lock is that of a new full one.
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
-        loop {
-            let place = self.place();
-            let planned = match place {
-                0 => Turns::<P>::new(TenurePolicy::DEFAULT).planned_wait_ns(waiters_ahead),
-                _ => self.slot(place).full.lock.planned_wait_ns(waiters_ahead),
-            };
-            if self.place() == place {
-                return planned.unwrap_or(u64::MAX);
-            }
-        }
+        let planned = |lock: &Turns<P>| lock.planned_wait_ns(waiters_ahead);
+        let new = |_| planned(&Turns::new(TenurePolicy::DEFAULT));
+        let planned = self.look(new, |full| planned(&full.lock));
+        planned.unwrap_or(u64::MAX)
     }
 
     /// Whether the lock has a full one of the pool at this instant.
     #[doc(hidden)]
     pub fn is_inflated(&self) -> bool {
-        self.place() != 0
-    }
-
-    /// What `full` finds in the full lock; false if there is none.
-    fn look(&self, full: impl Fn(&Turns<P>) -> bool) -> bool {
-        loop {
-            let place = self.place();
-            if place == 0 {
-                return false;
-            }
-            let seen = full(&self.slot(place).full.lock);
-            if self.place() == place {
-                return seen;
-            }
-        }
-    }
-
-    /// The slot of a place.
-    #[inline(always)]
-    fn slot(&self, place: u32) -> &'static Slot<P, FullMutex<P>> {
-        P::mutex_slots().get(place)
-    }
-
-    /// Acquire: whoever finds a place may look into the slot; and what came before the lock became
-    /// thin is seen.
-    #[inline(always)]
-    fn place(&self) -> u32 {
-        self.place.load(Ordering::Acquire)
+        self.load().is_inflated()
     }
 }
 
 impl<P: PooledPlatform> Drop for ThinMutex<P> {
     fn drop(&mut self) {
-        let place = self.place();
-        if place != 0 {
-            P::mutex_slots().give_up(self.slot(place));
-        }
+        self.give_up();
     }
 }
 

@@ -8,6 +8,7 @@ use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::PooledPlatform;
+use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::slot::{Pin, Slot};
 use crate::wait::{Access, Sleeper, WaitContext, Waiter};
 
@@ -23,8 +24,8 @@ struct Place<P: PooledPlatform> {
 impl<P: PooledPlatform> ThinMutex<P> {
     /// A seat for `thread`, if that sleeps; `None` if nobody has the mutex, or it has no queue.
     pub(crate) fn seat(&self, thread: &'static Sleeper<P>) -> Option<Seat<P>> {
-        let place = self.place();
-        let slot = (place != 0).then(|| self.slot(place))?;
+        let place = self.load();
+        let slot = place.is_inflated().then(|| self.slot(place))?;
         // The mutex first: the thread's record may be on another CPU.
         if !slot.full.lock.is_locked() || !thread.is_asleep() {
             return None;
@@ -34,7 +35,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
         let pin = slot.pin().ok()?;
         // As it is pinned first, it stays this mutex's.
-        let is_ours = self.place() == place || active(Fault::SeatsAnywhere);
+        let is_ours = self.names(place) || active(Fault::SeatsAnywhere);
         // The locks of mutexes ask for no priorities.
         let waiter = || Waiter::new(Access::Exclusive, thread, P::now(), 0);
         is_ours.then(|| Seat(MayDangle::new(Place { waiter: waiter(), pin })))

@@ -5,13 +5,13 @@
 //! [remembers](crate::thin::marks) the lock's slot, and few conditions are checked. All calls are tail
 //! calls, so it needs no stack frame.
 
-use super::enter::Access;
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
-use crate::rwsem::{Again, RwSem};
+use crate::rwsem::RwSem;
+use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::mark::Mark;
 use crate::thin::slot::Slot;
-use crate::wait::{self, Thread};
+use crate::wait::{Access, Thread};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// The slot that the thread remembers, if the lock still has it, and not for good: a lock with
@@ -27,8 +27,15 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn write_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
             Some(slot) => {
-                let taken = slot.full.take_again(me, wait::Access::Exclusive);
-                taken.is_some_and(|again| self.entered_again(me, slot, Access::Write, again))
+                let taken = slot.full.take_again(me, Access::Exclusive);
+                taken.is_some_and(|again| {
+                    let word = RwWord::inflated(slot.name);
+                    self.entered(word, slot, Access::Exclusive, || {
+                        slot.note(false);
+                        again.note_write(me);
+                        true
+                    })
+                })
             }
             None => self.write_at_once(),
         }
@@ -39,32 +46,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn read_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
             Some(slot) => {
-                let taken = slot.full.take_again(me, wait::Access::Shared);
+                let taken = slot.full.take_again(me, Access::Shared);
                 // Somebody waits, and decides when it leaves.
                 mark.set_calm(false);
-                taken.is_some_and(|again| self.entered_again(me, slot, Access::Read, again))
+                taken.is_some_and(|again| {
+                    let word = RwWord::inflated(slot.name);
+                    self.entered(word, slot, Access::Shared, || {
+                        slot.note(false);
+                        again.note(me);
+                        true
+                    })
+                })
             }
             None => self.read_at_once(),
         }
-    }
-
-    #[inline(always)]
-    fn entered_again(
-        &self,
-        me: &Thread<P>,
-        slot: &'static Slot<P, RwSem<P>>,
-        access: Access,
-        again: Again<'static, P>,
-    ) -> bool {
-        if !self.is_verified(RwWord::inflated(slot.name)) {
-            return Self::leave_other(slot, access);
-        }
-        slot.note(false);
-        match access {
-            Access::Write => again.note_write(me),
-            _ => again.note(me),
-        }
-        true
     }
 
     /// The calling thread, `me`, leaves the lock as a writer.
@@ -72,7 +67,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
         match self.marked_slot(mark) {
             Some(slot) if slot.full.leave_again(me) => {}
-            _ => self.leave(Access::Write),
+            _ => self.leave(Access::Exclusive),
         }
     }
 
@@ -84,7 +79,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // write it.
             // SAFETY: the caller is a reader inside.
             Some(slot) if !mark.is_calm() => unsafe { slot.full.unlock_read() },
-            _ => self.leave(Access::Read),
+            _ => self.leave(Access::Shared),
         }
     }
 }

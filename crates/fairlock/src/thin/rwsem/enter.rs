@@ -5,8 +5,8 @@ use core::sync::atomic::Ordering;
 use super::{RwWord, ThinRwSem};
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::{RwSem, YIELDS, yield_to_others};
+use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::marks;
-use crate::thin::pins_word::Holder;
 use crate::wait::{self, LOOK_NS, LOOKS, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
@@ -62,7 +62,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Entry::Full => return Err(WaitError::TooManyReaders),
                 Entry::Taken if looks < LOOKS => {
                     let done = |word: RwWord| !word.is_taken(access.full());
-                    self.word.spin_until(LOOK_NS << looks, done);
+                    P::spin_until(&self.word.0, LOOK_NS << looks, |bits| done(RwWord::of(bits)));
                     looks += 1;
                 }
                 Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
@@ -103,8 +103,15 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
             if word.is_inflated() {
-                match full(access, &self.slot(word).full) {
-                    Ok(()) if self.verify(word, access, is_calm) => return Entry::Entered,
+                let slot = self.slot(word);
+                let then = || {
+                    self.remember(P::thread(), word, slot, is_calm);
+                    true
+                };
+                match full(access, &slot.full) {
+                    Ok(()) if self.entered(word, slot, access.full(), then) => {
+                        return Entry::Entered;
+                    }
                     Err(true) => self.open(word),
                     Err(false) if self.names(word) => return Entry::TakenElsewhere,
                     _ => {}
@@ -121,7 +128,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_full() {
                 return Entry::Full;
             }
-            match self.exchange(word, word.taken(access.full()), Ordering::Acquire) {
+            match self.word.exchange(word, word.taken(access.full()), Ordering::Acquire) {
                 Ok(()) => {
                     marks::unmark::<P, _>(self);
                     return Entry::Entered;
@@ -134,43 +141,16 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Leaves the thin lock, or the full one.
     #[cold]
-    pub(super) fn leave(&self, access: Access) {
+    pub(super) fn leave(&self, access: wait::Access) {
         let mut word = self.load();
         while !word.is_inflated() {
             // Release: as on the fast path.
-            match self.exchange(word, word.left(access.full()), Ordering::Release) {
+            match self.word.exchange(word, word.left(access), Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
         }
-        self.leave_full(word, access);
-    }
-
-    /// Leaves the full lock. The caller is inside, so the slot that `word` names is the lock's, and
-    /// exists.
-    #[inline(never)]
-    pub(super) fn leave_full(&self, word: RwWord, access: Access) {
-        debug_assert!(word.is_inflated());
-        let slot = self.slot(word);
-        let mut access = access;
-        if !word.is_sticky() && slot.is_calm(word.name()) {
-            let by = match access {
-                Access::Write => Some(Holder::Writer),
-                _ => {
-                    // SAFETY: the caller holds the lock in this way.
-                    let seals = unsafe { slot.full.word.seal_alone(access.full()) };
-                    seals.then(|| {
-                        access = Access::Read;
-                        Holder::Reader
-                    })
-                }
-            };
-            if by.is_some_and(|by| self.deflate(word, slot, by)) {
-                return;
-            }
-        }
-        // SAFETY: the caller holds the lock in this way.
-        unsafe { access.leave(&slot.full) }
+        self.leave_full(word, access, false);
     }
 }
 
@@ -196,19 +176,6 @@ impl Access {
             Self::Read | Self::ReadRecursive => wait::Access::Shared,
             Self::Upgradable => wait::Access::Upgradable,
             Self::Write => wait::Access::Exclusive,
-        }
-    }
-
-    /// # Safety
-    /// The caller holds the lock in this way.
-    pub(super) unsafe fn leave<P: Platform>(self, sem: &RwSem<P>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Self::Read | Self::ReadRecursive => sem.unlock_read(),
-                Self::Upgradable => sem.unlock_upgradable(),
-                Self::Write => sem.unlock_write(),
-            }
         }
     }
 }

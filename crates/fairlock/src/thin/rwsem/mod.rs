@@ -15,15 +15,13 @@ mod word;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::inflate::{AtomicWord, Codec, Inflates, SlotOf};
 use super::marks;
-use super::slot::Slot;
 use crate::events::EventCounts;
-use crate::fault::{Fault, active};
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{PastQueue, Policy, RwSem};
 use crate::wait::{self, Thread, Wait, WaitError};
 use enter::Access;
-use word::AtomicRwWord;
 pub(super) use word::RwWord;
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
@@ -34,14 +32,14 @@ pub(super) use word::RwWord;
 /// [events](crate::events), are kept there: such a lock has its `RwSem` from its first use until it
 /// is dropped. If a lock is dropped while it is held (by a forgotten guard), its `RwSem` is lost.
 pub struct ThinRwSem<P: PooledPlatform> {
-    pub(super) word: AtomicRwWord<P>,
+    word: AtomicWord<RwWord, P::AtomicU64>,
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
-        Self { word: AtomicRwWord::new(RwWord::of(policy)) }
+        Self { word: AtomicWord::new(RwWord::new(policy)) }
     }
 
     /// A free lock that follows the default policy.
@@ -49,7 +47,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self { word: AtomicRwWord::new_const() }
+        Self { word: AtomicWord::new_const() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -57,7 +55,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P: PooledPlatform<AtomicU64 = AtomicU64>,
     {
-        Self { word: AtomicRwWord::of(policy) }
+        Self { word: AtomicWord::of(AtomicU64::new(nascent_word::word(policy))) }
     }
 
     /// The policy this lock was made with.
@@ -119,8 +117,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn read_thin(&self, word: RwWord) -> bool {
         // Acquire: owns the lock on success (rule 3).
-        let count =
-            |word: RwWord| self.exchange(word, word.taken(wait::Access::Shared), Ordering::Acquire);
+        let count = |word: RwWord| {
+            self.word.exchange(word, word.taken(wait::Access::Shared), Ordering::Acquire)
+        };
         word.is_open_to_readers()
             && match count(word) {
                 Ok(()) => true,
@@ -131,7 +130,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
     #[inline(never)] // or it would be in every caller's loop
     fn read_full_at_once(&self) -> bool {
-        self.full_at_once(Access::Read, RwSem::read_past_queue)
+        self.full_at_once(wait::Access::Shared, RwSem::read_past_queue)
     }
 
     /// Gives up the lock held for reading.
@@ -144,8 +143,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.leave_marked_as_reader(mark);
         }
         // Release: what was read under the lock stays before the next writer.
-        if self.exchange(RwWord::READ, RwWord::FREE, Ordering::Release).is_err() {
-            self.leave(Access::Read);
+        if self.word.exchange(RwWord::READ, RwWord::FREE, Ordering::Release).is_err() {
+            self.leave(wait::Access::Shared);
         }
     }
 
@@ -210,13 +209,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`write_at_once`](Self::write_at_once), if the lock is expected to be thin.
     #[inline(always)]
     fn write_thin(&self) -> bool {
-        self.exchange(RwWord::FREE, RwWord::WRITTEN, Ordering::Acquire).is_ok()
+        self.word.exchange(RwWord::FREE, RwWord::WRITTEN, Ordering::Acquire).is_ok()
     }
 
     /// Enters an inflated lock as a writer, if nobody is inside.
     #[inline(never)]
     fn write_full_at_once(&self) -> bool {
-        self.full_at_once(Access::Write, RwSem::write_past_queue)
+        self.full_at_once(wait::Access::Exclusive, RwSem::write_past_queue)
     }
 
     /// One attempt of `take` at the full lock.
@@ -225,7 +224,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn full_at_once(
         &self,
-        access: Access,
+        access: wait::Access,
         take: impl for<'a> Fn(&'a RwSem<P>, &Thread<P>) -> Option<PastQueue<'a, P>>,
     ) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
@@ -235,41 +234,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         let slot = self.slot(word);
         let Some(taken) = take(&slot.full, me) else { return false };
-        if !self.is_verified(word) {
-            return Self::leave_other(slot, access);
-        }
-        slot.note(taken.found_free());
-        marks::mark(me, self, slot, slot.seems_calm(word.name()));
-        taken.note(me);
-        true
-    }
-
-    /// The caller has just taken the full lock that `word` named, which it found free or not.
-    /// Returns whether that is this lock's. If not, the caller does not have it any more.
-    #[inline(always)]
-    fn verify(&self, word: RwWord, access: Access, found_free: bool) -> bool {
-        let slot = self.slot(word);
-        if !self.is_verified(word) {
-            return Self::leave_other(slot, access);
-        }
-        slot.note(found_free);
-        marks::mark(P::thread(), self, slot, slot.seems_calm(word.name()));
-        true
-    }
-
-    /// The caller has just taken the full lock that `word` named: whether that is this lock's.
-    #[inline(always)]
-    fn is_verified(&self, word: RwWord) -> bool {
-        self.names(word) || active(Fault::TakesAnySlot)
-    }
-
-    /// The caller has just taken another lock's slot: not any more. False.
-    #[cold]
-    #[inline(never)]
-    fn leave_other(slot: &Slot<P, RwSem<P>>, access: Access) -> bool {
-        // SAFETY: the caller has just taken it.
-        unsafe { access.leave(&slot.full) };
-        false
+        self.entered(word, slot, access, || {
+            self.remember(me, word, slot, taken.found_free());
+            taken.note(me);
+            true
+        })
     }
 
     /// Gives up the lock held for writing. It does not touch the lock any more once another thread can
@@ -283,8 +252,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.leave_marked(me, mark);
         }
         // Release: what was written is seen by whoever takes the lock next.
-        if let Err(word) = self.exchange(RwWord::WRITTEN, RwWord::FREE, Ordering::Release) {
-            self.leave_full(word, Access::Write);
+        if let Err(word) = self.word.exchange(RwWord::WRITTEN, RwWord::FREE, Ordering::Release) {
+            self.leave_full(word, wait::Access::Exclusive, false);
         }
     }
 
@@ -295,7 +264,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for writing; after the call, for reading.
     pub unsafe fn downgrade(&self) {
         // Release: the readers let in see what was written.
-        if let Err(word) = self.exchange(RwWord::WRITTEN, RwWord::READ, Ordering::Release) {
+        if let Err(word) = self.word.exchange(RwWord::WRITTEN, RwWord::READ, Ordering::Release) {
             // SAFETY: the caller's promise; a holder's slot stays.
             unsafe { self.slot(word).full.downgrade() }
         }
@@ -337,7 +306,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Whether anyone holds the lock at this instant.
     pub fn is_locked(&self) -> bool {
-        self.look(|word| word != RwWord::FREE, RwSem::is_locked)
+        self.look(RwWord::is_held, RwSem::is_locked)
     }
 
     /// Whether a writer holds the lock at this instant.
@@ -385,29 +354,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    fn look<R>(&self, thin: impl Fn(RwWord) -> R, full: impl Fn(&RwSem<P>) -> R) -> R {
-        loop {
-            let word = self.load();
-            if !word.is_inflated() {
-                return thin(if word.is_nascent() { RwWord::FREE } else { word });
-            }
-            let seen = full(&self.slot(word).full);
-            if self.names(word) {
-                return seen;
-            }
-        }
-    }
-
-    /// The slot that the word of an inflated lock names.
+    /// The calling thread, `me`, has the full lock, which it found free or not, or is about to wait for it.
     #[inline(always)]
-    fn slot(&self, word: RwWord) -> &'static Slot<P, RwSem<P>> {
-        P::rwsem_slots().get(word.name())
-    }
-
-    /// Whether the lock's slot is the one that `word` names.
-    #[inline(always)]
-    fn names(&self, word: RwWord) -> bool {
-        self.load().is_as(word)
+    fn remember(&self, me: &Thread<P>, word: RwWord, slot: &'static SlotOf<Self>, free: bool) {
+        slot.note(free);
+        marks::mark(me, self, slot, slot.seems_calm(word.name()));
     }
 
     /// If the thread remembers that the lock is inflated, the word: all read it then, and nobody
@@ -422,16 +373,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             marks::unmark::<P, _>(self);
         }
         word
-    }
-
-    #[inline(always)]
-    fn load(&self) -> RwWord {
-        self.word.load()
-    }
-
-    #[inline(always)]
-    fn exchange(&self, word: RwWord, next: RwWord, order: Ordering) -> Result<(), RwWord> {
-        self.word.exchange(word, next, order)
     }
 }
 

@@ -14,9 +14,10 @@
 
 use core::time::Duration;
 
-use super::word::NASCENT;
 use crate::rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
+/// The lock was not used yet.
+pub(super) const NASCENT: u64 = 1 << 3;
 const BUDGET_SHIFT: u32 = 4;
 const NO_BUDGET: u64 = (1 << 9) - 1;
 const SPIN_SHIFT: u32 = 13;

@@ -6,6 +6,7 @@ use super::enter::Access;
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
+use crate::thin::inflate::{Codec, Inflates};
 use crate::wait::{self, Wait, WaitError};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
@@ -37,13 +38,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn upgradable_at_once(&self) -> bool {
         // Ordering: as in `write_at_once`.
         self.expected(RwWord::FREE) == RwWord::FREE
-            && self.exchange(RwWord::FREE, RwWord::UPGRADABLE, Ordering::Acquire).is_ok()
+            && self.word.exchange(RwWord::FREE, RwWord::UPGRADABLE, Ordering::Acquire).is_ok()
     }
 
     /// Enters an inflated lock upgradably, if nothing is in the way.
     #[inline(never)]
     fn upgradable_full_at_once(&self) -> bool {
-        self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
+        self.full_at_once(wait::Access::Upgradable, RwSem::upgradable_past_queue)
     }
 
     /// As [`RwSem::unlock_upgradable`].
@@ -55,8 +56,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = self.expected(RwWord::UPGRADABLE);
         let next = word.left(wait::Access::Upgradable);
         // Release: what was read under the lock stays before the next writer.
-        if word.is_inflated() || self.exchange(word, next, Ordering::Release).is_err() {
-            self.leave(Access::Upgradable);
+        if word.is_inflated() || self.word.exchange(word, next, Ordering::Release).is_err() {
+            self.leave(wait::Access::Upgradable);
         }
     }
 
@@ -83,7 +84,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let mut word = self.load();
         while !word.is_inflated() {
             // Release: the next upgradable reader may write what this one has read.
-            match self.exchange(word, word.without_upgradable(), Ordering::Release) {
+            match self.word.exchange(word, word.without_upgradable(), Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
@@ -98,7 +99,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for writing; after the call, upgradably.
     pub unsafe fn downgrade_to_upgradable(&self) {
         // Release: the readers let in see what was written.
-        if let Err(word) = self.exchange(RwWord::WRITTEN, RwWord::UPGRADABLE, Ordering::Release) {
+        if let Err(word) =
+            self.word.exchange(RwWord::WRITTEN, RwWord::UPGRADABLE, Ordering::Release)
+        {
             // SAFETY: the caller's promise; a holder's slot stays.
             unsafe { self.slot(word).full.downgrade_to_upgradable() }
         }
@@ -122,7 +125,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[must_use = "it says in which way the caller holds the lock"]
     pub unsafe fn try_upgrade(&self) -> bool {
         // Acquire: owns what readers have left (rule 3).
-        match self.exchange(RwWord::UPGRADABLE, RwWord::WRITTEN, Ordering::Acquire) {
+        match self.word.exchange(RwWord::UPGRADABLE, RwWord::WRITTEN, Ordering::Acquire) {
             Ok(()) => true,
             // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
             Err(word) if word.is_inflated() => self.on_full(|sem| unsafe { sem.try_upgrade() }),

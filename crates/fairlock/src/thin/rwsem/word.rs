@@ -15,11 +15,12 @@
 //!
 //! [`ThinRwSem::set_events`]: super::ThinRwSem::set_events
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use super::nascent_word;
-use crate::platform::{Atomic, ConstZero, Platform};
+use super::nascent_word::{self, NASCENT};
+use crate::platform::Atomic;
 use crate::rwsem::{Policy, READERS_LIMIT};
+use crate::thin::inflate::{AtomicWord, Codec};
 use crate::wait::Access;
 
 /// A value of the word.
@@ -30,7 +31,6 @@ pub(in crate::thin) struct RwWord(u64);
 const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
 const STICKY: u64 = 1 << 2;
-pub(super) const NASCENT: u64 = 1 << 3;
 const UPGRADABLE: u64 = 1 << 4;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
@@ -50,41 +50,11 @@ impl RwWord {
     pub(super) const WRITTEN: Self = Self(WRITER);
 
     /// Of a new lock that follows `policy`.
-    pub(super) const fn of(policy: Policy) -> Self {
+    pub(super) const fn new(policy: Policy) -> Self {
         Self(nascent_word::word(policy))
     }
 
-    /// Of an inflated lock that has the slot of this name.
-    #[inline(always)]
-    pub(super) fn inflated(name: u32) -> Self {
-        Self(INFLATED | u64::from(name) << READER_SHIFT)
-    }
-
     // ---- what it says ----
-
-    /// The lock has a full one.
-    #[inline(always)]
-    pub(super) fn is_inflated(self) -> bool {
-        self.0 & INFLATED != 0
-    }
-
-    /// The name of the slot of an inflated lock.
-    #[inline(always)]
-    pub(super) fn name(self) -> u32 {
-        (self.0 >> READER_SHIFT) as u32
-    }
-
-    /// The same but for whether the lock stays inflated.
-    #[inline(always)]
-    pub(super) fn is_as(self, other: Self) -> bool {
-        (self.0 ^ other.0) & !STICKY == 0
-    }
-
-    /// An inflated lock stays so.
-    #[inline(always)]
-    pub(super) fn is_sticky(self) -> bool {
-        self.0 & STICKY != 0
-    }
 
     /// The lock was not used yet, and has a policy of its own.
     #[inline(always)]
@@ -109,6 +79,11 @@ impl RwWord {
         self.0 & ELSEWHERE == 0
     }
 
+    /// Somebody is inside a thin lock.
+    pub(super) fn is_held(self) -> bool {
+        self.is_thin() && self != Self::FREE
+    }
+
     /// A writer is inside a thin lock.
     #[inline(always)]
     pub(super) fn is_written(self) -> bool {
@@ -130,7 +105,7 @@ impl RwWord {
     /// One more reader of a thin lock cannot be counted.
     #[inline(always)]
     pub(super) fn is_full(self) -> bool {
-        self.0 >= FULL
+        self.is_thin() && self.0 >= FULL
     }
 
     /// The lock is thin, and nothing is in a reader's way.
@@ -176,6 +151,45 @@ impl RwWord {
     }
 }
 
+impl Codec for RwWord {
+    type Bits = u64;
+
+    #[inline(always)]
+    fn of(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn inflated(name: u32) -> Self {
+        Self(INFLATED | u64::from(name) << READER_SHIFT)
+    }
+
+    #[inline(always)]
+    fn is_inflated(self) -> bool {
+        self.0 & INFLATED != 0
+    }
+
+    #[inline(always)]
+    fn name(self) -> u32 {
+        (self.0 >> READER_SHIFT) as u32
+    }
+
+    #[inline(always)]
+    fn is_as(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !STICKY == 0
+    }
+
+    #[inline(always)]
+    fn is_sticky(self) -> bool {
+        self.0 & STICKY != 0
+    }
+}
+
 /// What a holder adds to the word of a thin lock.
 #[inline(always)]
 const fn share(access: Access) -> u64 {
@@ -186,48 +200,7 @@ const fn share(access: Access) -> u64 {
     }
 }
 
-/// The word, which threads change.
-pub(in crate::thin) struct AtomicRwWord<P: Platform>(P::AtomicU64);
-
-impl<P: Platform> AtomicRwWord<P> {
-    pub(super) fn new(word: RwWord) -> Self {
-        Self(P::AtomicU64::new(word.0))
-    }
-
-    pub(super) const fn new_const() -> Self
-    where
-        P::AtomicU64: ConstZero,
-    {
-        Self(ConstZero::ZERO)
-    }
-
-    pub(super) const fn of(policy: Policy) -> Self
-    where
-        P: Platform<AtomicU64 = AtomicU64>,
-    {
-        Self(AtomicU64::new(RwWord::of(policy).0))
-    }
-
-    /// Acquire: a thread that finds a name may follow it.
-    #[inline(always)]
-    pub(in crate::thin) fn load(&self) -> RwWord {
-        RwWord(self.0.load(Ordering::Acquire))
-    }
-
-    /// Acquire where it fails: the word found may hold a name.
-    #[inline(always)]
-    pub(super) fn exchange(
-        &self,
-        word: RwWord,
-        next: RwWord,
-        order: Ordering,
-    ) -> Result<(), RwWord> {
-        self.0
-            .compare_exchange(word.0, next.0, order, Ordering::Acquire)
-            .map(|_| ())
-            .map_err(RwWord)
-    }
-
+impl<A: Atomic<u64>> AtomicWord<RwWord, A> {
     /// The lock, which is inflated, and whose slot is pinned, stays so.
     pub(super) fn stick(&self) {
         // Relaxed: no ownership depends on it.
@@ -238,10 +211,5 @@ impl<P: Platform> AtomicRwWord<P> {
     pub(super) fn add_readers(&self, count: usize) {
         // Relaxed: there is nobody else.
         self.0.fetch_add(count.min(READERS_LIMIT) as u64 * READER, Ordering::Relaxed);
-    }
-
-    /// See [`System::spin_until`](crate::platform::System::spin_until).
-    pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(RwWord) -> bool) {
-        P::spin_until(&self.0, bound_ns, |word| done(RwWord(word)));
     }
 }

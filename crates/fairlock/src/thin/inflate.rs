@@ -1,0 +1,276 @@
+//! A lock of one word that becomes a full one of a pool, and thin again: what all such locks do alike.
+//!
+//! A lock says by a [`Codec`] how its word tells that it is inflated, and by [`Inflates`] who is inside
+//! while it is thin. Everything else here is written once. Why it is safe is in [`thin`](super).
+
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering;
+
+use super::pool::Slots;
+use super::slot::{Closed, Full, Pin, Slot};
+use super::slot_word::Holder;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use crate::wait::Access;
+
+/// How the word of a lock tells that the lock is inflated, and which slot it has.
+pub(super) trait Codec: Copy + 'static {
+    type Bits;
+
+    fn of(bits: Self::Bits) -> Self;
+    fn bits(self) -> Self::Bits;
+
+    /// Of an inflated lock that has the slot of this name.
+    fn inflated(name: u32) -> Self;
+
+    /// The lock has a full one.
+    fn is_inflated(self) -> bool;
+
+    /// The name of the slot of an inflated lock.
+    fn name(self) -> u32;
+
+    /// Two words of an inflated lock name the same slot.
+    fn is_as(self, other: Self) -> bool;
+
+    /// An inflated lock stays so.
+    #[inline(always)]
+    fn is_sticky(self) -> bool {
+        false
+    }
+}
+
+/// The word of a lock, which threads change.
+pub(super) struct AtomicWord<W, A>(pub(super) A, PhantomData<W>);
+
+impl<W, A> AtomicWord<W, A> {
+    pub(super) const fn of(word: A) -> Self {
+        Self(word, PhantomData)
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        A: ConstZero,
+    {
+        Self::of(A::ZERO)
+    }
+}
+
+impl<W: Codec, A: Atomic<W::Bits>> AtomicWord<W, A> {
+    pub(super) fn new(word: W) -> Self {
+        Self::of(A::new(word.bits()))
+    }
+
+    /// Acquire: a thread that finds a name may follow it.
+    #[inline(always)]
+    pub(super) fn load(&self) -> W {
+        W::of(self.0.load(Ordering::Acquire))
+    }
+
+    /// Acquire where it fails: the word found may hold a name.
+    #[inline(always)]
+    pub(super) fn exchange(&self, word: W, next: W, order: Ordering) -> Result<(), W> {
+        let made = self.0.compare_exchange(word.bits(), next.bits(), order, Ordering::Acquire);
+        made.map(|_| ()).map_err(W::of)
+    }
+}
+
+/// A lock that becomes a full one.
+pub(super) trait Inflates: Sized {
+    type P: PooledPlatform;
+    type Word: Codec;
+    type Atomic: Atomic<<Self::Word as Codec>::Bits>;
+    type Full: Full<Self::P> + 'static;
+
+    fn slots() -> &'static Slots<Self::P, Self::Full>;
+
+    fn word(&self) -> &AtomicWord<Self::Word, Self::Atomic>;
+
+    /// The full lock, which is sealed, and which no word names yet, gets the holders that the word of
+    /// the thin lock tells of.
+    fn adopt(full: &Self::Full, word: Self::Word);
+
+    /// Takes the adopted holders off the full lock, which no word names.
+    fn disown(full: &Self::Full, word: Self::Word);
+
+    /// Leaves the full lock; `fair`: to the queue, if anyone waits.
+    ///
+    /// # Safety
+    /// The caller holds it in this way.
+    unsafe fn release(full: &Self::Full, access: Access, fair: bool);
+
+    /// The lock, which has this word, becomes thin, in place of a release by the caller, who holds
+    /// it in this way, and has closed the slot. Nothing of the lock is touched after the step that lets
+    /// the next owner have it. Not if the lock has become sticky.
+    fn make_thin(&self, word: Self::Word, by: Holder) -> bool;
+
+    // ---- the slot ----
+
+    #[inline(always)]
+    fn load(&self) -> Self::Word {
+        self.word().load()
+    }
+
+    /// The slot that the word of an inflated lock names.
+    #[inline(always)]
+    fn slot(&self, word: Self::Word) -> &'static SlotOf<Self> {
+        Self::slots().get(word.name())
+    }
+
+    /// Whether the lock's slot is the one that `word` names.
+    #[inline(always)]
+    fn names(&self, word: Self::Word) -> bool {
+        self.load().is_as(word)
+    }
+
+    /// Keeps the slot that `word` names with this lock. `None` if it is not this lock's.
+    #[inline(always)]
+    fn pin(&self, word: Self::Word) -> Result<Option<PinOf<Self>>, ClosedOf<Self>> {
+        let pin = self.slot(word).pin()?;
+        Ok((self.names(word) || active(Fault::PinsAnySlot)).then_some(pin))
+    }
+
+    /// What `thin` finds in the word, or `full` in the full lock.
+    fn look<R>(
+        &self,
+        thin: impl Fn(Self::Word) -> R,
+        full: impl Fn(&'static Self::Full) -> R,
+    ) -> R {
+        loop {
+            let word = self.load();
+            if !word.is_inflated() {
+                return thin(word);
+            }
+            let seen = full(&self.slot(word).full);
+            if self.names(word) {
+                return seen;
+            }
+        }
+    }
+
+    // ---- in ----
+
+    /// The caller has just taken, in this way, the full lock that `word` named. If that is this
+    /// lock's, `then` is the rest of the way in; if not, the caller does not have it any more.
+    /// Returns whether the caller has the lock.
+    ///
+    /// All calls are its last step.
+    #[inline(always)]
+    fn entered(
+        &self,
+        word: Self::Word,
+        slot: &'static SlotOf<Self>,
+        access: Access,
+        then: impl FnOnce() -> bool,
+    ) -> bool {
+        if self.names(word) || active(Fault::TakesAnySlot) {
+            then()
+        } else {
+            leave_other::<Self>(slot, access)
+        }
+    }
+
+    // ---- out ----
+
+    /// Leaves the full lock; `fair`: to the queue, if anyone waits. The caller is inside in this way, so
+    /// the slot that `word` names is the lock's, and exists.
+    #[inline(never)]
+    fn leave_full(&self, word: Self::Word, mut access: Access, fair: bool) {
+        debug_assert!(word.is_inflated());
+        let slot = self.slot(word);
+        if !word.is_sticky() && slot.is_calm(word.name()) {
+            let mut alone = true;
+            if access != Access::Exclusive {
+                // SAFETY: the caller holds the lock in this way.
+                alone = unsafe { slot.full.head().word.seal_alone(access) };
+                if alone {
+                    access = Access::Shared;
+                }
+            }
+            if alone && self.deflate(word, slot, Some(access)) {
+                return;
+            }
+        }
+        // SAFETY: the caller holds the lock in this way.
+        unsafe { Self::release(&slot.full, access, fair) }
+    }
+
+    // ---- thin to full, and back ----
+
+    /// Gives the lock, which had this word, a full one. Returns its word; as an error if another
+    /// thread has done so.
+    #[cold]
+    fn inflate(&self, mut word: Self::Word) -> Result<Self::Word, Self::Word> {
+        let slots = Self::slots();
+        let slot = slots.take_sealed();
+        let new = Self::Word::inflated(slot.name);
+        while !word.is_inflated() {
+            Self::adopt(&slot.full, word);
+            match self.install(word, new) {
+                Ok(()) => return Ok(new),
+                Err(now) => {
+                    Self::disown(&slot.full, word);
+                    word = now;
+                }
+            }
+        }
+        slots.give(slot);
+        Err(word)
+    }
+
+    fn install(&self, word: Self::Word, new: Self::Word) -> Result<(), Self::Word> {
+        // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
+        // adopted, before those of whoever finds that the word names the slot.
+        self.word().exchange(word, new, Ordering::AcqRel)
+    }
+
+    /// The caller, who holds the full lock in this way and is alone there, leaves and makes the lock
+    /// thin; a reader has sealed it, and so has one who trims the lock, and has pinned the slot. Not
+    /// if somebody has pinned it: then there is no seal.
+    #[cold]
+    fn deflate(&self, word: Self::Word, slot: &'static SlotOf<Self>, by: Holder) -> bool {
+        let lock = &slot.full.head().word;
+        if !slot.pins.close(by) && !active(Fault::DeflatesPinned) {
+            lock.unseal();
+            return false;
+        }
+        // A thread that had pinned the slot may have taken the seal off.
+        if by != Some(Access::Exclusive) && !lock.is_sealed() {
+            slot.pins.reopen();
+            return false;
+        }
+        if !self.make_thin(word, by) {
+            slot.pins.reopen();
+            lock.unseal();
+            return false;
+        }
+        match by {
+            None => {}
+            Some(Access::Exclusive) => lock.seal(),
+            Some(_) => lock.disown_readers(1),
+        }
+        slot.pins.reopen();
+        Self::slots().give(slot);
+        true
+    }
+
+    /// The lock is dropped.
+    fn give_up(&self) {
+        let word = self.load();
+        if word.is_inflated() {
+            Self::slots().give_up(self.slot(word));
+        }
+    }
+}
+
+pub(super) type SlotOf<L> = Slot<<L as Inflates>::P, <L as Inflates>::Full>;
+pub(super) type PinOf<L> = Pin<'static, <L as Inflates>::P, <L as Inflates>::Full>;
+pub(super) type ClosedOf<L> = Closed<'static, <L as Inflates>::P, <L as Inflates>::Full>;
+
+/// The caller has just taken another lock's slot in this way: not any more. False.
+#[cold]
+#[inline(never)]
+fn leave_other<L: Inflates>(slot: &SlotOf<L>, access: Access) -> bool {
+    // SAFETY: the caller has just taken it.
+    unsafe { L::release(&slot.full, access, false) };
+    false
+}
