@@ -72,17 +72,13 @@ pub enum Fault {
 
     // Thin locks.
     /// A full lock is taken without a look whether it is still this lock's.
-    #[cfg(any(feature = "std", fairlock_loom))]
     TakesAnySlot,
     /// A full lock is waited for without that look.
-    #[cfg(any(feature = "std", fairlock_loom))]
     PinsAnySlot,
     /// A lock becomes thin although somebody has pinned its full one.
-    #[cfg(any(feature = "std", fairlock_loom))]
     DeflatesPinned,
     /// A lock gets a full one that a thread has pinned which came too late at another lock, or at this
     /// one before.
-    #[cfg(any(feature = "std", fairlock_loom))]
     TakesPinned,
 
     // Ticket locks.
@@ -117,7 +113,6 @@ pub enum Fault {
     /// A sleeper is in the mutex's queue before it can know.
     QueuesUntold,
     /// A sleeper is queued at a full lock without a look whether that is still its mutex's.
-    #[cfg(any(feature = "std", fairlock_loom))]
     SeatsAnywhere,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.

@@ -112,7 +112,7 @@ macro_rules! models {
 pub(crate) use models;
 
 /// For each name a test that passes if the test of that name in `broken` fails with this complaint.
-/// The name begins with `broken_` if the control takes two preemptions.
+#[cfg(fairlock_faults)]
 macro_rules! controls {
     ($($name:ident: $complaint:expr;)+) => {$(
         #[test]
@@ -122,4 +122,5 @@ macro_rules! controls {
         }
     )+};
 }
+#[cfg(fairlock_faults)]
 pub(crate) use controls;

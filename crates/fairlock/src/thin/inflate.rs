@@ -9,7 +9,6 @@ use core::sync::atomic::Ordering;
 use super::pool::Slots;
 use super::slot::{Closed, Full, Pin, Slot};
 use super::slot_word::Holder;
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::wait::Access;
 
@@ -126,7 +125,7 @@ pub(super) trait Inflates: Sized {
     #[inline(always)]
     fn pin(&self, word: Self::Word) -> Result<Option<PinOf<Self>>, ClosedOf<Self>> {
         let pin = self.slot(word).pin()?;
-        Ok((self.names(word) || active(Fault::PinsAnySlot)).then_some(pin))
+        Ok(self.names(word).then_some(pin))
     }
 
     /// What `thin` finds in the word, or `full` in the full lock.
@@ -162,11 +161,7 @@ pub(super) trait Inflates: Sized {
         access: Access,
         then: impl FnOnce() -> bool,
     ) -> bool {
-        if self.names(word) || active(Fault::TakesAnySlot) {
-            then()
-        } else {
-            leave_other::<Self>(slot, access)
-        }
+        if self.names(word) { then() } else { leave_other::<Self>(slot, access) }
     }
 
     // ---- out ----
@@ -229,7 +224,7 @@ pub(super) trait Inflates: Sized {
     #[cold]
     fn deflate(&self, word: Self::Word, slot: &'static SlotOf<Self>, by: Holder) -> bool {
         let lock = &slot.full.head().word;
-        if !slot.pins.close(by) && !active(Fault::DeflatesPinned) {
+        if !slot.pins.close(by) {
             lock.unseal();
             return false;
         }

@@ -12,7 +12,9 @@ use super::inflate::Inflates;
 use super::mutex::{Place, ThinMutex};
 use crate::condvar::ThinCondvar;
 use crate::fault::Fault;
-use crate::models::{self, Scene, controls, enough, models};
+#[cfg(fairlock_faults)]
+use crate::models::controls;
+use crate::models::{self, Scene, enough, models};
 use crate::platform::loom::Loom;
 use crate::wait::{CancelToken, Wait};
 
@@ -262,6 +264,7 @@ fn freed_by_its_last_owner() {
     models::last_owner_drops(inflated, ThinMutex::lock, ThinMutex::unlock);
 }
 
+#[cfg(fairlock_faults)]
 controls! {
     pins_any_slot: "deadlock";
     broken_deflates_pinned: "deadlock";
@@ -270,6 +273,7 @@ controls! {
     overtakes_thin: "Causality violation";
 }
 
+#[cfg(fairlock_faults)]
 mod broken {
     use super::*;
 

@@ -13,7 +13,6 @@ use std::vec::Vec;
 
 use super::slot::{CHUNK_SHIFT, Full, NONE, SMALLEST, Slot, name};
 use super::slot_word::{INDEX, first, with_first};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
@@ -213,7 +212,7 @@ impl<P: Platform, F: Full<P>> Slots<P, F> {
     /// A sealed slot of a lock that follows the default policy. None that is pinned (`Closed`).
     pub(super) fn take_sealed(&self) -> &Slot<P, F> {
         match self.take() {
-            Some(slot) if slot.pins.any() && !active(Fault::TakesPinned) => {
+            Some(slot) if slot.pins.any() => {
                 let other = self.take_sealed();
                 self.give(slot);
                 other

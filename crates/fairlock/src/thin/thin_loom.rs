@@ -10,7 +10,9 @@ use loom::cell::UnsafeCell;
 use super::inflate::Inflates;
 use super::rwsem::{RwWord, ThinRwSem};
 use crate::fault::Fault;
-use crate::models::{self, Scene, controls, enough, models};
+#[cfg(fairlock_faults)]
+use crate::models::controls;
+use crate::models::{self, Scene, enough, models};
 use crate::platform::loom::Loom;
 use crate::rwsem::Policy;
 use crate::wait::{CancelToken, Wait};
@@ -311,12 +313,14 @@ fn freed_by_its_last_owner() {
     models::last_owner_drops(inflated, ThinRwSem::write, ThinRwSem::unlock_write);
 }
 
+#[cfg(fairlock_faults)]
 controls! {
     pins_any_slot: "Causality violation";
     deflates_pinned: "deadlock";
     broken_takes_pinned: "deadlock";
 }
 
+#[cfg(fairlock_faults)]
 mod broken {
     use super::*;
 

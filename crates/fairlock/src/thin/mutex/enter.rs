@@ -3,7 +3,6 @@
 use core::sync::atomic::Ordering;
 
 use super::{FullMutex, Place, ThinMutex};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::rwsem::Turns;
 use crate::thin::inflate::{Codec, Inflates, SlotOf};
@@ -19,7 +18,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             return false;
         }
         // Acquire: the section of whoever made the lock thin.
-        if self.load().is_inflated() && !active(Fault::EntersBlindly) {
+        if self.load().is_inflated() {
             // Somebody inflated the lock first, and may wait for this thread to leave.
             self.leave_thin();
             return false;
@@ -159,11 +158,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         slot: &'static SlotOf<Self>,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        if !slot.full.follows.get() || active(Fault::OvertakesSolo) {
-            Ok(())
-        } else {
-            self.wait_for_thin(slot, until)
-        }
+        if slot.full.follows.get() { self.wait_for_thin(slot, until) } else { Ok(()) }
     }
 
     #[cold]

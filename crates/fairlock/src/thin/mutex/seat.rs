@@ -5,7 +5,6 @@
 //! does: the slot is pinned for the thread that sleeps, which pays the pin back once it has the mutex.
 
 use super::{FullMutex, ThinMutex};
-use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::PooledPlatform;
 use crate::thin::inflate::{Codec, Inflates};
@@ -14,9 +13,9 @@ use crate::wait::{Access, Sleeper, WaitContext, Waiter};
 
 /// A sleeping thread's place in the queue of a [`ThinMutex`].
 #[doc(hidden)]
-pub struct Seat<P: PooledPlatform>(MayDangle<Place<P>>);
+pub struct Seat<P: PooledPlatform>(MayDangle<Queued<P>>);
 
-struct Place<P: PooledPlatform> {
+struct Queued<P: PooledPlatform> {
     waiter: Waiter<P>,
     pin: Pin<'static, P, FullMutex<P>>,
 }
@@ -30,15 +29,10 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if !slot.full.lock.is_locked() || !thread.is_asleep() {
             return None;
         }
-        if active(Fault::SeatsAnywhere) {
-            P::yield_now(); // or it would take too many schedules to be found
-        }
-        let pin = slot.pin().ok()?;
-        // As it is pinned first, it stays this mutex's.
-        let is_ours = self.names(place) || active(Fault::SeatsAnywhere);
+        let pin = self.pin(place).ok()??;
         // The locks of mutexes ask for no priorities.
-        let waiter = || Waiter::new(Access::Exclusive, thread, P::now(), 0);
-        is_ours.then(|| Seat(MayDangle::new(Place { waiter: waiter(), pin })))
+        let waiter = Waiter::new(Access::Exclusive, thread, P::now(), 0);
+        Some(Seat(MayDangle::new(Queued { waiter, pin })))
     }
 
     /// The calling thread was given the seat, and [queued](Seat::queue) or is just being: waits until
