@@ -67,7 +67,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
         match self.marked_slot(mark) {
             Some(slot) if slot.full.leave_again(me) => {}
-            _ => self.leave(Access::Exclusive),
+            _ => self.leave(Access::Exclusive, false),
         }
     }
 
@@ -79,7 +79,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // write it.
             // SAFETY: the caller is a reader inside.
             Some(slot) if !mark.is_calm() => unsafe { slot.full.unlock_read() },
-            _ => self.leave(Access::Shared),
+            _ => self.leave(Access::Shared, false),
         }
     }
 }
@@ -196,7 +196,12 @@ mod tests {
             // SAFETY: just taken.
             unsafe { lock.unlock_read() };
         };
-        for visit in [&write as &dyn Fn(), &read] {
+        let write_fair = || {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write_fair() };
+        };
+        for visit in [&write as &dyn Fn(), &read, &write_fair] {
             use_inflated(&lock);
             assert!(lock.is_inflated());
             (0..100).for_each(|_| visit());

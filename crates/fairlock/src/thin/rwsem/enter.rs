@@ -139,9 +139,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         Entry::Crowded
     }
 
-    /// Leaves the thin lock, or the full one.
+    /// Leaves the thin lock, or the full one; `fair`: to the queue, if anyone waits.
     #[cold]
-    pub(super) fn leave(&self, access: wait::Access) {
+    pub(super) fn leave(&self, access: wait::Access, fair: bool) {
         let mut word = self.load();
         while !word.is_inflated() {
             // Release: as on the fast path.
@@ -150,7 +150,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Err(now) => word = now,
             }
         }
-        self.leave_full(word, access, false);
+        self.leave_full(word, access, fair);
     }
 }
 

@@ -162,7 +162,7 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
             Err(now) if now.is_as(word) => false,
             // Somebody who came too late has made it thin: see `finish`.
             Err(_) => {
-                by.into_iter().for_each(|access| self.leave(access));
+                by.into_iter().for_each(|access| self.leave(access, false));
                 true
             }
         }

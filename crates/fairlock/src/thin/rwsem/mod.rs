@@ -144,7 +144,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         // Release: what was read under the lock stays before the next writer.
         if self.word.exchange(RwWord::READ, RwWord::FREE, Ordering::Release).is_err() {
-            self.leave(wait::Access::Shared);
+            self.leave(wait::Access::Shared, false);
         }
     }
 
@@ -276,14 +276,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock for writing.
     pub unsafe fn unlock_write_fair(&self) {
-        let word = self.load();
-        // SAFETY: the caller's promise; a holder's slot stays.
-        unsafe {
-            match word.is_inflated() {
-                true => self.slot(word).full.unlock_write_fair(),
-                false => self.unlock_write(),
-            }
-        }
+        self.leave(wait::Access::Exclusive, true);
     }
 
     /// Gives up the lock held for reading; if anyone waits, nobody gets in
@@ -292,14 +285,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock for reading.
     pub unsafe fn unlock_read_fair(&self) {
-        let word = self.load();
-        // SAFETY: the caller's promise; a holder's slot stays.
-        unsafe {
-            match word.is_inflated() {
-                true => self.slot(word).full.unlock_read_fair(),
-                false => self.unlock_read(),
-            }
-        }
+        self.leave(wait::Access::Shared, true);
     }
 
     // ---- looking ----

@@ -57,7 +57,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let next = word.left(wait::Access::Upgradable);
         // Release: what was read under the lock stays before the next writer.
         if word.is_inflated() || self.word.exchange(word, next, Ordering::Release).is_err() {
-            self.leave(wait::Access::Upgradable);
+            self.leave(wait::Access::Upgradable, false);
         }
     }
 
@@ -66,14 +66,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock upgradably.
     pub unsafe fn unlock_upgradable_fair(&self) {
-        let word = self.load();
-        // SAFETY: the caller's promise; a holder's slot stays.
-        unsafe {
-            match word.is_inflated() {
-                true => self.slot(word).full.unlock_upgradable_fair(),
-                false => self.unlock_upgradable(),
-            }
-        }
+        self.leave(wait::Access::Upgradable, true);
     }
 
     /// As [`RwSem::downgrade_upgradable`].
