@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use super::pool::Slots;
-use super::slot::{Closed, Full, Pin, Slot};
+use super::slot::{Full, Pin, Slot};
 use super::slot_word::Holder;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::wait::Access;
@@ -121,9 +121,10 @@ pub(super) trait Inflates: Sized {
         self.load().is_as(word)
     }
 
-    /// Keeps the slot that `word` names with this lock. `None` if it is not this lock's.
+    /// Keeps the slot that `word` names with this lock. `None` if it is not this lock's; an error as in
+    /// [`Slot::pin`].
     #[inline(always)]
-    fn pin(&self, word: Self::Word) -> Result<Option<PinOf<Self>>, ClosedOf<Self>> {
+    fn pin(&self, word: Self::Word) -> Result<Option<PinOf<Self>>, (Holder, PinOf<Self>)> {
         let pin = self.slot(word).pin()?;
         Ok(self.names(word).then_some(pin))
     }
@@ -259,7 +260,6 @@ pub(super) trait Inflates: Sized {
 
 pub(super) type SlotOf<L> = Slot<<L as Inflates>::P, <L as Inflates>::Full>;
 pub(super) type PinOf<L> = Pin<'static, <L as Inflates>::P, <L as Inflates>::Full>;
-pub(super) type ClosedOf<L> = Closed<'static, <L as Inflates>::P, <L as Inflates>::Full>;
 
 /// The caller has just taken another lock's slot in this way: not any more. False.
 #[cold]

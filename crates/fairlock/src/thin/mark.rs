@@ -48,16 +48,4 @@ impl<P> Mark<P> {
             platform: PhantomData,
         }
     }
-
-    /// Whether the lock seemed calm when the thread took it.
-    #[inline(always)]
-    pub(super) fn is_calm(&self) -> bool {
-        self.calm.get()
-    }
-
-    /// The thread takes the lock again, and now it seems calm, or not.
-    #[inline(always)]
-    pub(super) fn set_calm(&self, calm: bool) {
-        self.calm.set(calm);
-    }
 }

@@ -209,7 +209,7 @@ impl<P: Platform, F> Slots<P, F> {
 }
 
 impl<P: Platform, F: Full<P>> Slots<P, F> {
-    /// A sealed slot of a lock that follows the default policy. None that is pinned (`Closed`).
+    /// A sealed slot of a lock that follows the default policy. None that a thread has pinned, or came too late to pin.
     pub(super) fn take_sealed(&self) -> &Slot<P, F> {
         match self.take() {
             Some(slot) if slot.pins.any() => {

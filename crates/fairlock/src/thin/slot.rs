@@ -59,13 +59,15 @@ impl<P: Platform, F> Slot<P, F> {
     }
 
     /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
-    /// that while it is just being taken from that lock.
-    pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, Closed<'_, P, F>> {
+    /// that while it is just being taken from that lock: then by whom, and a pin that keeps the slot
+    /// from being given to another. So if the word of a lock names it, it is that lock which is about to
+    /// be made thin.
+    pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, (Holder, Pin<'_, P, F>)> {
         let added = self.pins.add();
         let pin = Pin(self);
         match added {
             Ok(()) => Ok(pin),
-            Err(by) => Err(Closed { by, pin }),
+            Err(by) => Err((by, pin)),
         }
     }
 }
@@ -94,19 +96,6 @@ impl<P: Platform, F: Full<P>> Slot<P, F> {
     #[inline(always)]
     pub(super) fn seems_calm(&self, name: u32) -> bool {
         name >= MANY || self.full.head().calm.is_enough()
-    }
-}
-
-/// The slot is closed. While this exists no lock gets the slot anew: so if the word of a lock names
-/// it, it is that lock which is about to be made thin.
-pub(super) struct Closed<'a, P: Platform, F> {
-    pub(super) by: Holder,
-    pin: Pin<'a, P, F>,
-}
-
-impl<'a, P: Platform, F> Closed<'a, P, F> {
-    pub(super) fn slot(&self) -> &'a Slot<P, F> {
-        self.pin.slot()
     }
 }
 

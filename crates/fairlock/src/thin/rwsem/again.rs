@@ -48,7 +48,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             Some(slot) => {
                 let taken = slot.full.take_again(me, Access::Shared);
                 // Somebody waits, and decides when it leaves.
-                mark.set_calm(false);
+                mark.calm.set(false);
                 taken.is_some_and(|again| {
                     let word = RwWord::inflated(slot.name);
                     self.entered(word, slot, Access::Shared, || {
@@ -78,7 +78,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // Without looking at the lock first: that would fetch its line twice, to read it and to
             // write it.
             // SAFETY: the caller is a reader inside.
-            Some(slot) if !mark.is_calm() => unsafe { slot.full.unlock_read() },
+            Some(slot) if !mark.calm.get() => unsafe { slot.full.unlock_read() },
             _ => self.leave(Access::Shared, false),
         }
     }

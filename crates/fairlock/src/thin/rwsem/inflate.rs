@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
-use crate::thin::inflate::{AtomicWord, ClosedOf, Codec, Inflates};
+use crate::thin::inflate::{AtomicWord, Codec, Inflates, PinOf};
 use crate::thin::marks;
 use crate::thin::pool::Slots;
 use crate::thin::slot_word::Holder;
@@ -23,8 +23,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             let pin = match self.pin(word) {
                 Ok(Some(pin)) => pin,
                 Ok(None) => continue,
-                Err(closed) => {
-                    self.finish(word, &closed);
+                Err((by, pin)) => {
+                    self.finish(word, by, &pin);
                     P::pause();
                     continue;
                 }
@@ -63,23 +63,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         match self.pin(word) {
             Ok(Some(pin)) => pin.slot().full.word.unseal(),
             Ok(None) => {}
-            Err(closed) => self.finish(word, &closed),
+            Err((by, pin)) => self.finish(word, by, &pin),
         }
     }
 
     /// The slot of the lock, which was inflated, with this word, is closed: if that is for this lock,
     /// makes it thin in place of whoever closed the slot, who is counted in the word then.
-    fn finish(&self, word: RwWord, closed: &ClosedOf<Self>) {
+    fn finish(&self, word: RwWord, by: Holder, pin: &PinOf<Self>) {
         // Without a seal, others read beside the reader that closed it, which will find them.
-        if !word.is_sticky()
-            && (closed.by == Some(Access::Exclusive) || closed.slot().full.word.is_sealed())
+        if !word.is_sticky() && (by == Some(Access::Exclusive) || pin.slot().full.word.is_sealed())
         {
+            let now = by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access));
             // Acquire and Release: those who come now find what was done before the slot was closed.
-            _ = self.word.exchange(
-                word,
-                closed.by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access)),
-                Ordering::AcqRel,
-            );
+            _ = self.word.exchange(word, now, Ordering::AcqRel);
         }
     }
 
