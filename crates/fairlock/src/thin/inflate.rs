@@ -39,9 +39,9 @@ pub(super) trait Codec: Copy + 'static {
 }
 
 /// The word of a lock, which threads change.
-pub(super) struct AtomicWord<W, A>(pub(super) A, PhantomData<W>);
+pub(super) struct AtomicOf<W, A>(pub(super) A, PhantomData<W>);
 
-impl<W, A> AtomicWord<W, A> {
+impl<W, A> AtomicOf<W, A> {
     pub(super) const fn of(word: A) -> Self {
         Self(word, PhantomData)
     }
@@ -54,7 +54,7 @@ impl<W, A> AtomicWord<W, A> {
     }
 }
 
-impl<W: Codec, A: Atomic<W::Bits>> AtomicWord<W, A> {
+impl<W: Codec, A: Atomic<W::Bits>> AtomicOf<W, A> {
     pub(super) fn new(word: W) -> Self {
         Self::of(A::new(word.bits()))
     }
@@ -82,7 +82,7 @@ pub(super) trait Inflates: Sized {
 
     fn slots() -> &'static Slots<Self::P, Self::Full>;
 
-    fn word(&self) -> &AtomicWord<Self::Word, Self::Atomic>;
+    fn word(&self) -> &AtomicOf<Self::Word, Self::Atomic>;
 
     /// The full lock, which is sealed, and which no word names yet, gets the holders that the word of
     /// the thin lock tells of.
@@ -201,7 +201,9 @@ pub(super) trait Inflates: Sized {
         let new = Self::Word::inflated(slot.name);
         while !word.is_inflated() {
             Self::adopt(&slot.full, word);
-            match self.install(word, new) {
+            // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
+            // adopted, before those of whoever finds that the word names the slot.
+            match self.word().exchange(word, new, Ordering::AcqRel) {
                 Ok(()) => return Ok(new),
                 Err(now) => {
                     Self::disown(&slot.full, word);
@@ -211,12 +213,6 @@ pub(super) trait Inflates: Sized {
         }
         slots.give(slot);
         Err(word)
-    }
-
-    fn install(&self, word: Self::Word, new: Self::Word) -> Result<(), Self::Word> {
-        // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
-        // adopted, before those of whoever finds that the word names the slot.
-        self.word().exchange(word, new, Ordering::AcqRel)
     }
 
     /// The caller, who holds the full lock in this way and is alone there, leaves and makes the lock

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::{FullMutex, Place, ThinMutex};
 use crate::platform::{Atomic, PooledPlatform};
-use crate::thin::inflate::{AtomicWord, Codec, Inflates};
+use crate::thin::inflate::{AtomicOf, Codec, Inflates};
 use crate::thin::pool::Slots;
 use crate::thin::slot_word::Holder;
 use crate::wait::Access;
@@ -23,7 +23,7 @@ impl<P: PooledPlatform> Inflates for ThinMutex<P> {
     }
 
     #[inline(always)]
-    fn word(&self) -> &AtomicWord<Place, P::AtomicU32> {
+    fn word(&self) -> &AtomicOf<Place, P::AtomicU32> {
         &self.place
     }
 

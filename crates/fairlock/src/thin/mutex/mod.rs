@@ -32,7 +32,7 @@ use core::fmt;
 pub use seat::Seat;
 pub(super) use word::Place;
 
-use super::inflate::{AtomicWord, Codec, Inflates};
+use super::inflate::{AtomicOf, Codec, Inflates};
 use super::pool::FullMutex;
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{TenurePolicy, Turns};
@@ -45,13 +45,13 @@ use crate::wait::{Access, Wait, WaitError};
 /// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
-    place: AtomicWord<Place, P::AtomicU32>,
+    place: AtomicOf<Place, P::AtomicU32>,
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {
     /// A free lock.
     pub fn new() -> Self {
-        Self { solo: Solo::new(), place: AtomicWord::new(Place::NONE) }
+        Self { solo: Solo::new(), place: AtomicOf::new(Place::NONE) }
     }
 
     /// A free lock, for statics.
@@ -59,7 +59,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     where
         P::AtomicU32: ConstZero,
     {
-        Self { solo: Solo::new_const(), place: AtomicWord::new_const() }
+        Self { solo: Solo::new_const(), place: AtomicOf::new_const() }
     }
 
     /// Takes the lock; blocks until it has it. A thread that meets others at it time and again, as soon

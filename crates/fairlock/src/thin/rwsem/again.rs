@@ -37,7 +37,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                     })
                 })
             }
-            None => self.write_at_once(),
+            None => self.at_once(Access::Exclusive),
         }
     }
 
@@ -58,7 +58,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                     })
                 })
             }
-            None => self.read_at_once(),
+            None => self.at_once(Access::Shared),
         }
     }
 

@@ -3,24 +3,15 @@
 use core::sync::atomic::Ordering;
 
 use super::{RwWord, ThinRwSem};
-use crate::platform::{Platform, PooledPlatform};
+use crate::platform::PooledPlatform;
 use crate::rwsem::{RwSem, YIELDS, yield_to_others};
 use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::marks;
-use crate::wait::{self, LOOK_NS, LOOKS, WaitContext, WaitError};
+use crate::wait::{Access, LOOK_NS, LOOKS, Wait, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
 /// `fetch_add` is better. In attempts; compared with those of this call.
 const ATTEMPTS: u32 = 4;
-
-/// How a thread wants to be inside.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    Read,
-    ReadRecursive,
-    Upgradable,
-    Write,
-}
 
 /// What came of an attempt to enter.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,28 +31,41 @@ enum Entry {
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
-    pub(super) fn enter_for_ever(&self, access: Access) {
-        if let Err(error) = self.enter(access, &WaitContext::FOREVER) {
+    pub(super) fn enter_for_ever(&self, access: Access, again: bool) {
+        if let Err(error) = self.enter(access, again, &WaitContext::FOREVER) {
             panic!("{error}");
         }
     }
 
-    /// The way in where one exchange does not do.
-    pub(super) fn enter(
+    /// Enters; gives up as `wait` says.
+    pub(super) fn enter_with(
         &self,
         access: Access,
+        again: bool,
+        wait: Wait<'_, P>,
+    ) -> Result<(), WaitError> {
+        if self.at_once(access) { Ok(()) } else { self.enter(access, again, &wait.begin()) }
+    }
+
+    /// The way in where one exchange does not do. `again`: beside readers even past waiting writers.
+    fn enter(
+        &self,
+        access: Access,
+        again: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let mut looks = 0;
         loop {
-            let awake = |access: Access, sem: &_| {
-                access.take_awake(sem, context).then_some(()).ok_or(false)
+            let awake = |sem: &RwSem<P>| {
+                let taken =
+                    if again { sem.try_read_recursive() } else { sem.take_awake(access, context) };
+                taken.then_some(()).ok_or(false)
             };
             match self.attempt(access, false, awake) {
                 Entry::Entered => return Ok(()),
                 Entry::Full => return Err(WaitError::TooManyReaders),
                 Entry::Taken if looks < LOOKS => {
-                    let done = |word: RwWord| !word.is_taken(access.full());
+                    let done = |word: RwWord| !word.is_taken(access);
                     P::spin_until(&self.word.0, LOOK_NS << looks, |bits| done(RwWord::of(bits)));
                     looks += 1;
                 }
@@ -72,16 +76,16 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Entry::Crowded | Entry::Nascent => _ = self.inflated(),
             }
         }
-        self.on_full(|sem| match access {
-            Access::ReadRecursive => sem.read_recursive_with(context.into()),
-            access => sem.take_asleep(access.full(), context),
+        self.on_full(|sem| match again {
+            true => sem.read_recursive_with(context.into()),
+            false => sem.take_asleep(access, context),
         })
     }
 
     /// Enters without waiting; only a nascent lock is inflated for that.
-    pub(super) fn try_enter(&self, access: Access) -> bool {
+    pub(super) fn try_enter(&self, access: Access, again: bool) -> bool {
         loop {
-            match self.attempt(access, true, Access::at_once) {
+            match self.attempt(access, true, |sem| sem.try_take(access, again)) {
                 Entry::Entered => return true,
                 Entry::Taken | Entry::TakenElsewhere | Entry::Full => return false,
                 // The other threads got on, so this is lock-free.
@@ -98,7 +102,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         &self,
         access: Access,
         is_calm: bool,
-        full: impl Fn(Access, &RwSem<P>) -> Result<(), bool>,
+        full: impl Fn(&RwSem<P>) -> Result<(), bool>,
     ) -> Entry {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
@@ -108,8 +112,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                     self.remember(P::thread(), word, slot, is_calm);
                     true
                 };
-                match full(access, &slot.full) {
-                    Ok(()) if self.entered(word, slot, access.full(), then) => {
+                match full(&slot.full) {
+                    Ok(()) if self.entered(word, slot, access, then) => {
                         return Entry::Entered;
                     }
                     Err(true) => self.open(word),
@@ -122,13 +126,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_nascent() {
                 return Entry::Nascent;
             }
-            if word.is_taken(access.full()) {
+            if word.is_taken(access) {
                 return Entry::Taken;
             }
             if word.is_full() {
                 return Entry::Full;
             }
-            match self.word.exchange(word, word.taken(access.full()), Ordering::Acquire) {
+            match self.word.exchange(word, word.taken(access), Ordering::Acquire) {
                 Ok(()) => {
                     marks::unmark::<P, _>(self);
                     return Entry::Entered;
@@ -141,7 +145,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Leaves the thin lock, or the full one; `fair`: to the queue, if anyone waits.
     #[cold]
-    pub(super) fn leave(&self, access: wait::Access, fair: bool) {
+    pub(super) fn leave(&self, access: Access, fair: bool) {
         let mut word = self.load();
         while !word.is_inflated() {
             // Release: as on the fast path.
@@ -151,31 +155,5 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
         }
         self.leave_full(word, access, fair);
-    }
-}
-
-impl Access {
-    /// Takes the full lock if that needs no waiting; leaves no trace in it otherwise. Where it fails:
-    /// whether a seal was in the way.
-    fn at_once<P: Platform>(self, sem: &RwSem<P>) -> Result<(), bool> {
-        sem.try_take(self.full(), self == Self::ReadRecursive)
-    }
-
-    /// Takes the full lock without going to sleep for it.
-    fn take_awake<P: Platform>(self, sem: &RwSem<P>, context: &WaitContext<'_, P>) -> bool {
-        match self {
-            Self::ReadRecursive => sem.try_read_recursive(),
-            access => sem.take_awake(access.full(), context),
-        }
-    }
-
-    /// The same, of a full lock.
-    #[inline(always)]
-    pub(super) fn full(self) -> wait::Access {
-        match self {
-            Self::Read | Self::ReadRecursive => wait::Access::Shared,
-            Self::Upgradable => wait::Access::Upgradable,
-            Self::Write => wait::Access::Exclusive,
-        }
     }
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
-use crate::thin::inflate::{AtomicWord, Codec, Inflates, PinOf};
+use crate::thin::inflate::{AtomicOf, Codec, Inflates, PinOf};
 use crate::thin::marks;
 use crate::thin::pool::Slots;
 use crate::thin::slot_word::Holder;
@@ -50,7 +50,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn inflate_nascent(&self, word: RwWord) -> Result<RwWord, RwWord> {
         let slot = P::rwsem_slots().take_for(word.policy());
         let new = RwWord::inflated(slot.name).sticky();
-        let made = self.install(word, new);
+        // Acquire and Release: as in `inflate`.
+        let made = self.word.exchange(word, new, Ordering::AcqRel);
         if made.is_err() {
             P::rwsem_slots().set_aside(slot);
         }
@@ -108,7 +109,7 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
     }
 
     #[inline(always)]
-    fn word(&self) -> &AtomicWord<RwWord, P::AtomicU64> {
+    fn word(&self) -> &AtomicOf<RwWord, P::AtomicU64> {
         &self.word
     }
 

@@ -15,13 +15,12 @@ mod word;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::inflate::{AtomicWord, Codec, Inflates, SlotOf};
+use super::inflate::{AtomicOf, Codec, Inflates, SlotOf};
 use super::marks;
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{PastQueue, Policy, RwSem};
-use crate::wait::{self, Thread, Wait, WaitError};
-use enter::Access;
+use crate::wait::{Access, Thread, Wait, WaitError};
 pub(super) use word::RwWord;
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
@@ -32,14 +31,14 @@ pub(super) use word::RwWord;
 /// [events](crate::events), are kept there: such a lock has its `RwSem` from its first use until it
 /// is dropped. If a lock is dropped while it is held (by a forgotten guard), its `RwSem` is lost.
 pub struct ThinRwSem<P: PooledPlatform> {
-    word: AtomicWord<RwWord, P::AtomicU64>,
+    word: AtomicOf<RwWord, P::AtomicU64>,
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
-        Self { word: AtomicWord::new(RwWord::new(policy)) }
+        Self { word: AtomicOf::new(RwWord::new(policy)) }
     }
 
     /// A free lock that follows the default policy.
@@ -47,7 +46,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self { word: AtomicWord::new_const() }
+        Self { word: AtomicOf::new_const() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -55,7 +54,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P: PooledPlatform<AtomicU64 = AtomicU64>,
     {
-        Self { word: AtomicWord::of(AtomicU64::new(nascent_word::word(policy))) }
+        Self { word: AtomicOf::of(AtomicU64::new(nascent_word::word(policy))) }
     }
 
     /// The policy this lock was made with.
@@ -89,7 +88,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             Some((me, mark)) => self.read_again(me, mark),
         };
         if !at_once && !self.read_full_at_once() {
-            self.enter_for_ever(Access::Read);
+            self.enter_for_ever(Access::Shared, false);
         }
     }
 
@@ -98,28 +97,31 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read(&self) -> bool {
-        self.read_at_once() || self.try_enter(Access::Read)
+        self.at_once(Access::Shared) || self.try_enter(Access::Shared, false)
     }
 
     /// Takes the lock for reading; gives up as `wait` says.
     pub fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        if self.read_at_once() { Ok(()) } else { self.enter(Access::Read, &wait.begin()) }
+        self.enter_with(Access::Shared, false, wait)
     }
 
-    /// Enters a thin lock as a reader, if nothing is in the way, and nobody else comes at the
-    /// same time.
+    /// Enters a thin lock in this way, if nothing is in the way (for one that is no mere reader:
+    /// if nobody is inside), and nobody else comes at the same time.
     #[inline(always)]
-    fn read_at_once(&self) -> bool {
-        self.read_thin(self.expected(RwWord::FREE))
+    fn at_once(&self, access: Access) -> bool {
+        let word = self.expected();
+        match access {
+            Access::Shared => self.read_thin(word),
+            _ => word == RwWord::FREE && self.enter_free(access),
+        }
     }
 
-    /// As [`read_at_once`](Self::read_at_once); the word is expected to be `word`.
+    /// As [`at_once`](Self::at_once), for reading; the word is expected to be `word`.
     #[inline(always)]
     fn read_thin(&self, word: RwWord) -> bool {
         // Acquire: owns the lock on success (rule 3).
-        let count = |word: RwWord| {
-            self.word.exchange(word, word.taken(wait::Access::Shared), Ordering::Acquire)
-        };
+        let count =
+            |word: RwWord| self.word.exchange(word, word.taken(Access::Shared), Ordering::Acquire);
         word.is_open_to_readers()
             && match count(word) {
                 Ok(()) => true,
@@ -130,7 +132,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
     #[inline(never)] // or it would be in every caller's loop
     fn read_full_at_once(&self) -> bool {
-        self.full_at_once(wait::Access::Shared, RwSem::read_past_queue)
+        self.full_at_once(Access::Shared, RwSem::read_past_queue)
     }
 
     /// Gives up the lock held for reading.
@@ -144,7 +146,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         // Release: what was read under the lock stays before the next writer.
         if self.word.exchange(RwWord::READ, RwWord::FREE, Ordering::Release).is_err() {
-            self.leave(wait::Access::Shared, false);
+            self.leave(Access::Shared, false);
         }
     }
 
@@ -155,8 +157,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`read`](Self::read).
     #[inline]
     pub fn read_recursive(&self) {
-        if !self.read_at_once() {
-            self.enter_for_ever(Access::ReadRecursive);
+        if !self.at_once(Access::Shared) {
+            self.enter_for_ever(Access::Shared, true);
         }
     }
 
@@ -165,12 +167,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read_recursive(&self) -> bool {
-        self.read_at_once() || self.try_enter(Access::ReadRecursive)
+        self.at_once(Access::Shared) || self.try_enter(Access::Shared, true)
     }
 
     /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
     pub fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        if self.read_at_once() { Ok(()) } else { self.enter(Access::ReadRecursive, &wait.begin()) }
+        self.enter_with(Access::Shared, true, wait)
     }
 
     // ---- write ----
@@ -179,11 +181,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn write(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.write_thin(),
+            None => self.enter_free(Access::Exclusive),
             Some((me, mark)) => self.write_again(me, mark),
         };
         if !at_once && !self.write_full_at_once() {
-            self.enter_for_ever(Access::Write);
+            self.enter_for_ever(Access::Exclusive, false);
         }
     }
 
@@ -192,30 +194,25 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_write(&self) -> bool {
-        self.write_at_once() || self.try_enter(Access::Write)
+        self.at_once(Access::Exclusive) || self.try_enter(Access::Exclusive, false)
     }
 
     /// Takes the lock for writing; gives up as `wait` says.
     pub fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        if self.write_at_once() { Ok(()) } else { self.enter(Access::Write, &wait.begin()) }
+        self.enter_with(Access::Exclusive, false, wait)
     }
 
-    /// Enters a free thin lock as a writer.
+    /// Enters a free thin lock.
     #[inline(always)]
-    fn write_at_once(&self) -> bool {
-        self.expected(RwWord::FREE) == RwWord::FREE && self.write_thin()
-    }
-
-    /// As [`write_at_once`](Self::write_at_once), if the lock is expected to be thin.
-    #[inline(always)]
-    fn write_thin(&self) -> bool {
-        self.word.exchange(RwWord::FREE, RwWord::WRITTEN, Ordering::Acquire).is_ok()
+    fn enter_free(&self, access: Access) -> bool {
+        // Acquire: as in `read_thin`.
+        self.word.exchange(RwWord::FREE, RwWord::FREE.taken(access), Ordering::Acquire).is_ok()
     }
 
     /// Enters an inflated lock as a writer, if nobody is inside.
     #[inline(never)]
     fn write_full_at_once(&self) -> bool {
-        self.full_at_once(wait::Access::Exclusive, RwSem::write_past_queue)
+        self.full_at_once(Access::Exclusive, RwSem::write_past_queue)
     }
 
     /// One attempt of `take` at the full lock.
@@ -224,7 +221,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn full_at_once(
         &self,
-        access: wait::Access,
+        access: Access,
         take: impl for<'a> Fn(&'a RwSem<P>, &Thread<P>) -> Option<PastQueue<'a, P>>,
     ) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
@@ -253,7 +250,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         // Release: what was written is seen by whoever takes the lock next.
         if let Err(word) = self.word.exchange(RwWord::WRITTEN, RwWord::FREE, Ordering::Release) {
-            self.leave_full(word, wait::Access::Exclusive, false);
+            self.leave_full(word, Access::Exclusive, false);
         }
     }
 
@@ -276,7 +273,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock for writing.
     pub unsafe fn unlock_write_fair(&self) {
-        self.leave(wait::Access::Exclusive, true);
+        self.leave(Access::Exclusive, true);
     }
 
     /// Gives up the lock held for reading; if anyone waits, nobody gets in
@@ -285,7 +282,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock for reading.
     pub unsafe fn unlock_read_fair(&self) {
-        self.leave(wait::Access::Shared, true);
+        self.leave(Access::Shared, true);
     }
 
     // ---- looking ----
@@ -348,11 +345,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// If the thread remembers that the lock is inflated, the word: all read it then, and nobody
-    /// should take the line. Otherwise `thin`, without a look.
+    /// should take the line. Otherwise that of a free lock, without a look.
     #[inline(always)]
-    fn expected(&self, thin: RwWord) -> RwWord {
+    fn expected(&self) -> RwWord {
         if marks::find::<P, _>(self).is_none() {
-            return thin;
+            return RwWord::FREE;
         }
         let word = self.load();
         if !word.is_inflated() {

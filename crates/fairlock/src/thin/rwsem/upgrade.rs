@@ -2,19 +2,19 @@
 
 use core::sync::atomic::Ordering;
 
-use super::enter::Access;
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
 use crate::thin::inflate::{Codec, Inflates};
-use crate::wait::{self, Wait, WaitError};
+use crate::thin::marks;
+use crate::wait::{Access, Wait, WaitError};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read`].
     #[inline]
     pub fn upgradable_read(&self) {
-        if !self.upgradable_at_once() && !self.upgradable_full_at_once() {
-            self.enter_for_ever(Access::Upgradable);
+        if !self.at_once(Access::Upgradable) && !self.upgradable_full_at_once() {
+            self.enter_for_ever(Access::Upgradable, false);
         }
     }
 
@@ -22,29 +22,18 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_upgradable_read(&self) -> bool {
-        self.upgradable_at_once() || self.try_enter(Access::Upgradable)
+        self.at_once(Access::Upgradable) || self.try_enter(Access::Upgradable, false)
     }
 
     /// As [`RwSem::upgradable_read_with`].
     pub fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        match self.upgradable_at_once() {
-            true => Ok(()),
-            false => self.enter(Access::Upgradable, &wait.begin()),
-        }
-    }
-
-    /// Enters a free thin lock upgradably.
-    #[inline(always)]
-    fn upgradable_at_once(&self) -> bool {
-        // Ordering: as in `write_at_once`.
-        self.expected(RwWord::FREE) == RwWord::FREE
-            && self.word.exchange(RwWord::FREE, RwWord::UPGRADABLE, Ordering::Acquire).is_ok()
+        self.enter_with(Access::Upgradable, false, wait)
     }
 
     /// Enters an inflated lock upgradably, if nothing is in the way.
     #[inline(never)]
     fn upgradable_full_at_once(&self) -> bool {
-        self.full_at_once(wait::Access::Upgradable, RwSem::upgradable_past_queue)
+        self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
     }
 
     /// As [`RwSem::unlock_upgradable`].
@@ -53,11 +42,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock upgradably.
     #[inline]
     pub unsafe fn unlock_upgradable(&self) {
-        let word = self.expected(RwWord::UPGRADABLE);
-        let next = word.left(wait::Access::Upgradable);
         // Release: what was read under the lock stays before the next writer.
-        if word.is_inflated() || self.word.exchange(word, next, Ordering::Release).is_err() {
-            self.leave(wait::Access::Upgradable, false);
+        let left = || self.word.exchange(RwWord::UPGRADABLE, RwWord::FREE, Ordering::Release);
+        if marks::find::<P, _>(self).is_some() || left().is_err() {
+            self.leave(Access::Upgradable, false);
         }
     }
 
@@ -66,7 +54,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock upgradably.
     pub unsafe fn unlock_upgradable_fair(&self) {
-        self.leave(wait::Access::Upgradable, true);
+        self.leave(Access::Upgradable, true);
     }
 
     /// As [`RwSem::downgrade_upgradable`].

@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering;
 use super::nascent_word::{self, NASCENT};
 use crate::platform::Atomic;
 use crate::rwsem::{Policy, READERS_LIMIT};
-use crate::thin::inflate::{AtomicWord, Codec};
+use crate::thin::inflate::{AtomicOf, Codec};
 use crate::wait::Access;
 
 /// A value of the word.
@@ -136,8 +136,7 @@ impl RwWord {
     /// The thin lock after a thread has left.
     #[inline(always)]
     pub(super) fn left(self, access: Access) -> Self {
-        // Wrapping: some expect a word and have not seen it.
-        Self(self.0.wrapping_sub(share(access)))
+        Self(self.0 - share(access))
     }
 
     /// None of the readers is upgradable.
@@ -200,7 +199,7 @@ const fn share(access: Access) -> u64 {
     }
 }
 
-impl<A: Atomic<u64>> AtomicWord<RwWord, A> {
+impl<A: Atomic<u64>> AtomicOf<RwWord, A> {
     /// The lock, which is inflated, and whose slot is pinned, stays so.
     pub(super) fn stick(&self) {
         // Relaxed: no ownership depends on it.
