@@ -149,8 +149,8 @@ pub(super) trait Inflates: Sized {
 
     // ---- in ----
 
-    /// The caller has just taken, in this way, the full lock that `word` named. If that is this
-    /// lock's, `then` is the rest of the way in; if not, the caller does not have it any more.
+    /// The caller has just taken, in this way, the full lock that `word` named, which it found free or
+    /// not. If that is this lock's, `then` is the rest of the way in; if not, the caller does not have it any more.
     /// Returns whether the caller has the lock.
     ///
     /// All calls are its last step.
@@ -160,9 +160,14 @@ pub(super) trait Inflates: Sized {
         word: Self::Word,
         slot: &'static SlotOf<Self>,
         access: Access,
+        found_free: bool,
         then: impl FnOnce() -> bool,
     ) -> bool {
-        if self.names(word) { then() } else { leave_other::<Self>(slot, access) }
+        if !self.names(word) {
+            return leave_other::<Self>(slot, access);
+        }
+        slot.note(found_free);
+        then()
     }
 
     // ---- out ----
@@ -174,16 +179,15 @@ pub(super) trait Inflates: Sized {
         debug_assert!(word.is_inflated());
         let slot = self.slot(word);
         if !word.is_sticky() && slot.is_calm(word.name()) {
-            let mut alone = true;
-            if access != Access::Exclusive {
-                // SAFETY: the caller holds the lock in this way.
-                alone = unsafe { slot.full.head().word.seal_alone(access) };
-                if alone {
+            // SAFETY: the caller holds the lock in this way.
+            let seals = || unsafe { slot.full.head().word.seal_alone(access) };
+            if access == Access::Exclusive || seals() {
+                if access == Access::Upgradable {
                     access = Access::Shared;
                 }
-            }
-            if alone && self.deflate(word, slot, Some(access)) {
-                return;
+                if self.deflate(word, slot, Some(access)) {
+                    return;
+                }
             }
         }
         // SAFETY: the caller holds the lock in this way.

@@ -38,8 +38,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
         let slot = self.slot(place);
         let Some(again) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
-        self.entered(place, slot, Access::Exclusive, || {
-            slot.note(false);
+        self.entered(place, slot, Access::Exclusive, false, || {
             again.note(me);
             !slot.full.follows.get() || self.follow_for_ever(slot)
         })
@@ -84,7 +83,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             let slot = self.slot(place);
             let full = &slot.full.lock;
             if let Some(found_free) = self.take_awake(full, &mut meeting, until) {
-                if self.has_entered(place, slot, found_free) {
+                if self.entered(place, slot, Access::Exclusive, found_free, || true) {
                     meeting.end::<P>();
                     return self.follow(slot, until);
                 }
@@ -132,23 +131,15 @@ impl<P: PooledPlatform> ThinMutex<P> {
             }
             let slot = self.slot(place);
             match slot.full.lock.take_past_queue() {
-                Some(found_free) if self.has_entered(place, slot, found_free) => {
+                Some(found_free)
+                    if self.entered(place, slot, Access::Exclusive, found_free, || true) =>
+                {
                     return self.try_follow(slot);
                 }
                 None if self.names(place) => return false,
                 _ => {}
             }
         }
-    }
-
-    /// The caller has just taken the full lock of `place`, which it found free or not: whether that is
-    /// this lock's. If not, the caller does not have it any more.
-    #[inline(always)]
-    fn has_entered(&self, place: Place, slot: &'static SlotOf<Self>, found_free: bool) -> bool {
-        self.entered(place, slot, Access::Exclusive, || {
-            slot.note(found_free);
-            true
-        })
     }
 
     /// The caller has the full lock, and waits for the thread that is inside the thin one.

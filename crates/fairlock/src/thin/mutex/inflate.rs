@@ -8,8 +8,6 @@ use crate::thin::inflate::{AtomicOf, Codec, Inflates};
 use crate::thin::pool::Slots;
 use crate::thin::slot_word::Holder;
 use crate::wait::Access;
-#[cfg(test)]
-use crate::wait::WaitContext;
 
 impl<P: PooledPlatform> Inflates for ThinMutex<P> {
     type P = P;
@@ -51,12 +49,17 @@ impl<P: PooledPlatform> Inflates for ThinMutex<P> {
 }
 
 #[cfg(test)]
-impl<P: PooledPlatform> ThinMutex<P> {
-    /// Takes the lock as a thread does that inflates it.
-    pub(crate) fn lock_inflating(&self) {
-        match self.inflate(Place::NONE) {
-            Ok(place) => self.follow(self.slot(place), &WaitContext::FOREVER).unwrap(),
-            Err(_) => self.lock(),
+mod tests {
+    use super::*;
+    use crate::wait::WaitContext;
+
+    impl<P: PooledPlatform> ThinMutex<P> {
+        /// Takes the lock as a thread does that inflates it.
+        pub(crate) fn lock_inflating(&self) {
+            match self.inflate(Place::NONE) {
+                Ok(place) => self.follow(self.slot(place), &WaitContext::FOREVER).unwrap(),
+                Err(_) => self.lock(),
+            }
         }
     }
 }

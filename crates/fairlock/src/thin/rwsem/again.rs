@@ -7,17 +7,16 @@
 
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
-use crate::rwsem::RwSem;
-use crate::thin::inflate::{Codec, Inflates};
+use crate::rwsem::Again;
+use crate::thin::inflate::{Codec, Inflates, SlotOf};
 use crate::thin::mark::Mark;
-use crate::thin::slot::Slot;
 use crate::wait::{Access, Thread};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// The slot that the thread remembers, if the lock still has it, and not for good: a lock with
     /// another policy, or with events, always takes the long way.
     #[inline(always)]
-    fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static Slot<P, RwSem<P>>> {
+    fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static SlotOf<Self>> {
         mark.slot().filter(|slot| self.load() == RwWord::inflated(slot.name))
     }
 
@@ -27,15 +26,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn write_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
             Some(slot) => {
-                let taken = slot.full.take_again(me, Access::Exclusive);
-                taken.is_some_and(|again| {
-                    let word = RwWord::inflated(slot.name);
-                    self.entered(word, slot, Access::Exclusive, || {
-                        slot.note(false);
-                        again.note_write(me);
-                        true
-                    })
-                })
+                self.take_again(me, slot, Access::Exclusive, |again| again.note_write(me))
             }
             None => self.at_once(Access::Exclusive),
         }
@@ -46,20 +37,27 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn read_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
             Some(slot) => {
-                let taken = slot.full.take_again(me, Access::Shared);
                 // Somebody waits, and decides when it leaves.
                 mark.calm.set(false);
-                taken.is_some_and(|again| {
-                    let word = RwWord::inflated(slot.name);
-                    self.entered(word, slot, Access::Shared, || {
-                        slot.note(false);
-                        again.note(me);
-                        true
-                    })
-                })
+                self.take_again(me, slot, Access::Shared, |again| again.note(me))
             }
             None => self.at_once(Access::Shared),
         }
+    }
+
+    #[inline(always)]
+    fn take_again(
+        &self,
+        me: &Thread<P>,
+        slot: &'static SlotOf<Self>,
+        access: Access,
+        note: impl FnOnce(Again<'static, P>),
+    ) -> bool {
+        let Some(again) = slot.full.take_again(me, access) else { return false };
+        self.entered(RwWord::inflated(slot.name), slot, access, false, || {
+            note(again);
+            true
+        })
     }
 
     /// The calling thread, `me`, leaves the lock as a writer.

@@ -109,11 +109,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_inflated() {
                 let slot = self.slot(word);
                 let then = || {
-                    self.remember(P::thread(), word, slot, is_calm);
+                    self.remember(P::thread(), word, slot);
                     true
                 };
                 match full(&slot.full) {
-                    Ok(()) if self.entered(word, slot, access, then) => {
+                    Ok(()) if self.entered(word, slot, access, is_calm, then) => {
                         return Entry::Entered;
                     }
                     Err(true) => self.open(word),

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{RwWord, ThinRwSem};
+use super::{RwWord, ThinRwSem, nascent_word};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
 use crate::thin::inflate::{AtomicOf, Codec, Inflates, PinOf};
@@ -31,7 +31,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             };
             let slot = pin.slot();
             slot.full.word.unseal();
-            self.remember(P::thread(), word, slot, false);
+            slot.note(false);
+            self.remember(P::thread(), word, slot);
             return f(&slot.full);
         }
     }
@@ -48,7 +49,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     #[cold]
     fn inflate_nascent(&self, word: RwWord) -> Result<RwWord, RwWord> {
-        let slot = P::rwsem_slots().take_for(word.policy());
+        let slot = P::rwsem_slots().take_for(nascent_word::policy(word));
         let new = RwWord::inflated(slot.name).sticky();
         // Acquire and Release: as in `inflate`.
         let made = self.word.exchange(word, new, Ordering::AcqRel);

@@ -38,7 +38,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
-        Self { word: AtomicOf::new(RwWord::new(policy)) }
+        Self { word: AtomicOf::new(nascent_word::word(policy)) }
     }
 
     /// A free lock that follows the default policy.
@@ -54,7 +54,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P: PooledPlatform<AtomicU64 = AtomicU64>,
     {
-        Self { word: AtomicOf::of(AtomicU64::new(nascent_word::word(policy))) }
+        Self { word: AtomicOf::of(AtomicU64::new(nascent_word::word(policy).0)) }
     }
 
     /// The policy this lock was made with.
@@ -231,8 +231,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         let slot = self.slot(word);
         let Some(taken) = take(&slot.full, me) else { return false };
-        self.entered(word, slot, access, || {
-            self.remember(me, word, slot, taken.found_free());
+        self.entered(word, slot, access, taken.found_free(), || {
+            self.remember(me, word, slot);
             taken.note(me);
             true
         })
@@ -337,10 +337,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The calling thread, `me`, has the full lock, which it found free or not, or is about to wait for it.
+    /// The calling thread, `me`, has the full lock, or is about to wait for it.
     #[inline(always)]
-    fn remember(&self, me: &Thread<P>, word: RwWord, slot: &'static SlotOf<Self>, free: bool) {
-        slot.note(free);
+    fn remember(&self, me: &Thread<P>, word: RwWord, slot: &'static SlotOf<Self>) {
         marks::mark(me, self, slot, slot.seems_calm(word.name()));
     }
 

@@ -14,10 +14,9 @@
 
 use core::time::Duration;
 
+use super::word::{NASCENT, RwWord};
 use crate::rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
-/// The lock was not used yet.
-pub(super) const NASCENT: u64 = 1 << 3;
 const BUDGET_SHIFT: u32 = 4;
 const NO_BUDGET: u64 = (1 << 9) - 1;
 const SPIN_SHIFT: u32 = 13;
@@ -31,9 +30,9 @@ const AFTER_SHIFT: u32 = 19;
 const NEVER: u64 = u64::MAX >> AFTER_SHIFT;
 
 /// The word of a new lock that follows `policy`: zero for the default one.
-pub(super) const fn word(policy: Policy) -> u64 {
+pub(super) const fn word(policy: Policy) -> RwWord {
     let word = encode(policy);
-    if word == encode(Policy::DEFAULT) { 0 } else { word }
+    RwWord(if word == encode(Policy::DEFAULT) { 0 } else { word })
 }
 
 const fn encode(policy: Policy) -> u64 {
@@ -62,7 +61,7 @@ const fn ns(time: Duration) -> u64 {
 }
 
 /// The policy in the word of a nascent lock.
-pub(super) fn policy(word: u64) -> Policy {
+pub(super) fn policy(RwWord(word): RwWord) -> Policy {
     let priorities = word & PRIORITIES != 0;
     let after = match word >> AFTER_SHIFT {
         NEVER => None,
@@ -110,8 +109,8 @@ mod tests {
                     priorities,
                 }),
             };
-            prop_assert_eq!(policy(encode(made)), made);
-            prop_assert_eq!(word(made) == 0, made == Policy::DEFAULT);
+            prop_assert_eq!(policy(RwWord(encode(made))), made);
+            prop_assert_eq!(word(made) == RwWord::FREE, made == Policy::DEFAULT);
         }
     }
 

@@ -6,7 +6,7 @@
 //! | 1 | `WRITER`: a writer is inside | 0 | 0 |
 //! | 2 | 0 | `STICKY`: stays inflated | 0 |
 //! | 3 | 0 | 0 | 1: `NASCENT` |
-//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see [`nascent_word`] |
+//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see `nascent_word` |
 //! | 5-7 | 0 | 0 | the same |
 //! | 8-63 | how many readers are inside; full at `FULL` | 8-39: name of the slot | the same |
 //!
@@ -17,20 +17,20 @@
 
 use core::sync::atomic::Ordering;
 
-use super::nascent_word::{self, NASCENT};
 use crate::platform::Atomic;
-use crate::rwsem::{Policy, READERS_LIMIT};
+use crate::rwsem::READERS_LIMIT;
 use crate::thin::inflate::{AtomicOf, Codec};
 use crate::wait::Access;
 
 /// A value of the word.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::thin) struct RwWord(u64);
+pub(in crate::thin) struct RwWord(pub(super) u64);
 
 const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
 const STICKY: u64 = 1 << 2;
+pub(super) const NASCENT: u64 = 1 << 3;
 const UPGRADABLE: u64 = 1 << 4;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
@@ -49,22 +49,12 @@ impl RwWord {
     /// A writer is inside.
     pub(super) const WRITTEN: Self = Self(WRITER);
 
-    /// Of a new lock that follows `policy`.
-    pub(super) const fn new(policy: Policy) -> Self {
-        Self(nascent_word::word(policy))
-    }
-
     // ---- what it says ----
 
     /// The lock was not used yet, and has a policy of its own.
     #[inline(always)]
     pub(super) fn is_nascent(self) -> bool {
         self.0 & NASCENT != 0
-    }
-
-    /// The policy of a nascent lock.
-    pub(super) fn policy(self) -> Policy {
-        nascent_word::policy(self.0)
     }
 
     /// The lock has its full one from its first use until it is dropped.
