@@ -2,7 +2,7 @@
 //!
 //! Two words of four bytes: `solo` says who holds the thin lock, as in a ticket lock
 //! (`ticket::solo`); `place` is zero while the lock is thin, and otherwise says which full lock it
-//! has: an [`RwSem`] that is only written. An uncontended acquisition is one read-modify-write of
+//! has: an [`RwSem`](crate::rwsem::RwSem) that is only written. An uncontended acquisition is one read-modify-write of
 //! `solo`, and its release a plain store.
 //!
 //! ```text
@@ -41,7 +41,7 @@ use crate::wait::{Access, Wait, WaitError};
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
-/// It is an [`RwSem`] of the default policy that is only written while somebody waits, which it
+/// It is an [`RwSem`](crate::rwsem::RwSem) of the default policy that is only written while somebody waits, which it
 /// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
@@ -144,7 +144,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         self.look(|_| false, |full| full.lock.has_waiters() || (has_first && full.lock.is_locked()))
     }
 
-    /// As [`RwSem::planned_wait_ns`]; that of a thin lock is that of a new full one.
+    /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns); that of a thin lock is that of a new full one.
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
         let planned = |lock: &Turns<P>| lock.planned_wait_ns(waiters_ahead);
         let new = |_| planned(&Turns::new(TenurePolicy::DEFAULT));
