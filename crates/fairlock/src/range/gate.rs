@@ -1,7 +1,7 @@
 //! The whole lock as one: the gate.
 //!
 //! While everybody takes the full range, a range lock is a reader/writer lock, and then it is one:
-//! [`RwSem`], with its turns, under the flag `WHOLE`. A thread that finds the
+//! [`Turns`], under the flag `WHOLE`. A thread that finds the
 //! word empty may raise `WHOLE`, as nobody holds or waits for a range then. A thread that comes for
 //! a part lowers it:
 //!

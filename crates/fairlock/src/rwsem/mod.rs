@@ -1,7 +1,7 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
-//! Read top-down: [`RwSem`] is here, and is one of two locks: its policy says which. A [`Turns`] follows the
-//! default discipline (`tenure`), a [`Kernel`] the published one (`published`). Each has a folder of its own;
+//! Read top-down: [`RwSem`] is here, and is one of two locks: its policy says which. A `Turns` follows the
+//! default discipline (`tenure`), a `Kernel` the published one (`published`). Each has a folder of its own;
 //! what both share is written once (`sem`), with the way from reader to writer (`upgrade`). `yields` is what both
 //! measure a lock by, and `hidden` what other crates of ours need. Comments cite the rules of `docs/rules.md`.
 
