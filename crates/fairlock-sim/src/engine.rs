@@ -77,6 +77,10 @@ pub(crate) trait Engine {
     fn fill(&mut self, address: usize, bytes: usize) -> Next;
     /// The thread spends time.
     fn work(&mut self, work: Work) -> Next;
+    /// The thread enters a wait or a wake-up on the word at `address`.
+    fn call(&mut self, call: Work, _address: usize) -> Next {
+        self.work(call)
+    }
     /// The thread, which is not content with the word at `address`, spins until
     /// it is, at most for `bound_ns`. It suspends; see [`spun`](Self::spun).
     fn spin(&mut self, address: usize, bound_ns: u64, look: Look);

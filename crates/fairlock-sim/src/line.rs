@@ -4,8 +4,8 @@
 //! planned when it is made: when the line leaves its last owner, and when it arrives. So a line has
 //! a row of *windows*, one for each owner that was planned; in its window an owner's operations
 //! cost what local ones do. A read makes the last owner share the line, which costs the line only
-//! the time until that owner answers (*hold*). The next owner must then fetch the line from the
-//! furthest sharer, or invalidate it there.
+//! the time until that owner answers (*hold*). Further reads are answered one after the other. The next
+//! owner must then fetch the line from the furthest sharer, or invalidate it there.
 
 use std::collections::VecDeque;
 
@@ -65,10 +65,11 @@ impl Line {
         if self.is_shared() {
             let nearest = self.sockets_apart(reader, costs).min().unwrap_or(0);
             self.share(reader);
-            return start + nearest;
+            self.ready = start + costs.serve;
+            return start + costs.vary(nearest);
         }
         let Some(last) = &mut self.last else {
-            let done = start + costs.memory;
+            let done = start + costs.vary(costs.memory);
             self.own(reader, done);
             return done;
         };
@@ -77,7 +78,7 @@ impl Line {
             return start + costs.load;
         }
         let owner = last.owner;
-        let transfer = costs.transfer(owner, reader);
+        let transfer = costs.vary(costs.transfer(owner, reader));
         self.ready = start + costs.hold(transfer);
         last.until = self.ready;
         self.share(owner);
@@ -119,6 +120,7 @@ impl Line {
                 None => costs.memory,
             }
         };
+        let transfer = costs.vary(transfer);
         let done = start + transfer.max(local);
         let leaves = start + costs.hold(transfer);
         if let Some(last) = self.last {
@@ -222,12 +224,14 @@ mod tests {
     const SMT: u64 = 7_600;
     const SOCKET: u64 = 47_000;
     const REMOTE: u64 = 134_000;
+    const SERVE: u64 = 3_000;
 
     fn machine() -> (Costs, Vec<Place>) {
-        let machine = Machine::builtin("cascade_lake_96").unwrap();
-        let costs = Costs::new(machine.description());
+        let mut machine = Machine::builtin("cascade_lake_96").unwrap().description().clone();
+        (machine.lines.spread, machine.lines.serve_ns) = (0.0, SERVE as f64 / 1e3);
+        let costs = Costs::new(&machine, 1);
         assert_eq!((costs.smt, costs.cluster, costs.between(0, 1)), (SMT, SOCKET, REMOTE));
-        (costs, places(&machine.description().topology))
+        (costs, places(&machine.topology))
     }
 
     #[test]
@@ -254,6 +258,28 @@ mod tests {
             let load = if to == 1 { costs.load } else { expected };
             assert_eq!(line.read(cpus[to], owned, &costs) - owned, load, "CPU {to} reads");
         }
+    }
+
+    #[test]
+    fn transfers_vary_as_the_seed_has_it() {
+        let (_, cpus) = machine();
+        let machine = Machine::builtin("cascade_lake_96").unwrap();
+        let took = |seed| {
+            let costs = Costs::new(machine.description(), seed);
+            let mut line = Line::default();
+            let mut now = line.write(cpus[0], 0, costs.atomic, &costs);
+            (0..100)
+                .map(|n| {
+                    let done = line.write(cpus[2 + 2 * (n % 2)], now, costs.atomic, &costs);
+                    done - std::mem::replace(&mut now, done)
+                })
+                .collect::<Vec<_>>()
+        };
+        let all = took(1);
+        assert_eq!(all, took(1));
+        assert_ne!(all, took(2));
+        let least = *all.iter().min().unwrap();
+        assert!(least < SOCKET && least > SOCKET / 2, "{least}");
     }
 
     #[test]
@@ -303,10 +329,13 @@ mod tests {
         let (costs, cpus) = machine();
         let mut line = Line::default();
         let t = line.write(cpus[0], 0, costs.atomic, &costs);
-        // Three readers at once do not queue behind each other.
         let held = t + costs.hold(SOCKET);
         assert_eq!(line.read(cpus[2], t, &costs), t + SOCKET);
-        assert_eq!(line.read(cpus[4], held, &costs), held + SOCKET);
+        // The line answers one reader after the other, which takes less than to reach them.
+        for nth in 0..3 {
+            let reader = cpus[4 + 2 * nth as usize];
+            assert_eq!(line.read(reader, held, &costs), held + nth * SERVE + SOCKET);
+        }
         assert_eq!(line.read(cpus[2], held, &costs), held + costs.load);
         let shared = t + 10 * REMOTE;
         assert_eq!(line.write(cpus[0], shared, costs.atomic, &costs), shared + SOCKET);

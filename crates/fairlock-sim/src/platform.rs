@@ -58,6 +58,15 @@ pub(crate) fn work(work: Work) {
     }
 }
 
+/// Enters a wait or a wake-up on a word; returns its address.
+fn call(work: Work, word: &SimU32) -> usize {
+    let address = std::ptr::from_ref(word) as usize;
+    if ask(|engine| engine.call(work, address)) == Some(Next::Suspend) {
+        suspend();
+    }
+    address
+}
+
 /// A simulated atomic, with a real one inside: a lock may be used by several simulations, or by
 /// none.
 macro_rules! sim_atomic {
@@ -181,19 +190,17 @@ unsafe impl System for Sim {
         deadline: Option<u64>,
         _interruptible: bool,
     ) -> WaitOutcome {
-        work(Work::WaitCall);
+        let address = call(Work::WaitCall, word);
         if word.load(Ordering::Acquire) != expected {
             return WaitOutcome::Woken;
         }
-        let address = std::ptr::from_ref(word) as usize;
         ask(|engine| engine.sleep(address, deadline)).unwrap_or_else(|| outside());
         suspend();
         ask(|engine| engine.slept()).unwrap_or(WaitOutcome::Woken)
     }
 
     fn wake_one(word: &SimU32) {
-        work(Work::WakeCall);
-        let address = std::ptr::from_ref(word) as usize;
+        let address = call(Work::WakeCall, word);
         if ask(|engine| engine.wake(address)) == Some(Next::Suspend) {
             suspend();
         }

@@ -146,6 +146,8 @@ fn disjoint_ranges_scale_with_the_cpus() {
         });
     }
     simulation.run_for(RUN_NS).unwrap_or_else(|stuck| panic!("{stuck}"));
-    let most = THREADS * RUN_NS / SECTION_NS;
+    // Both threads of each core work, and slow each other down.
+    let section_ns = SECTION_NS as f64 * machine.description().instructions.shared_core;
+    let most = THREADS * RUN_NS / section_ns as u64;
     assert!(held.get() > most * 7 / 10, "{} of {most}", held.get());
 }

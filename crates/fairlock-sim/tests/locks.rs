@@ -186,8 +186,9 @@ impl Broken<Sim> {
 fn a_lock_that_does_not_exclude_is_noticed() {
     for (machine, threads) in machines() {
         let lock = Broken::<Sim>(Atomic::new(0));
-        let (_, _, met) = visits(&machine, threads, 1, &|_, section| lock.with(section));
-        assert!(met > 0, "{}", machine.name());
+        let met = |seed| visits(&machine, threads, seed, &|_, section| lock.with(section)).2;
+        // With a few CPUs two are seldom there at once.
+        assert!((1..=8).any(|seed| met(seed) > 0), "{}", machine.name());
     }
 }
 

@@ -12,7 +12,7 @@ use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement, Stolen};
 use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, SimulationError, Stuck, StuckKind,
-    ThreadState, busy, device, fill, mark, now, sleep, stopped, yield_now,
+    ThreadState, busy, device, fill, mark, now, pause, sleep, stopped, yield_now,
 };
 use fairlock_testing as _; // the watchdog
 
@@ -21,6 +21,8 @@ const MS: u64 = 1_000_000;
 /// A built-in machine, changed.
 fn machine(name: &str, change: impl FnOnce(&mut Description)) -> Machine {
     let mut description = Machine::builtin(name).unwrap().description().clone();
+    // Times are compared with hand computation.
+    (description.lines.spread, description.instructions.shared_core) = (0.0, 1.0);
     change(&mut description);
     if description.topology.sockets == 1 {
         description.lines.hop_ns.clear();
@@ -228,6 +230,57 @@ fn a_sleep_ends_after_slack_and_wake_up() {
     for (took, expected) in took.join().into_iter().zip(expected) {
         assert!(took.abs_diff(expected) <= 1, "{took} ns, not {expected}");
     }
+}
+
+#[test]
+fn threads_of_a_core_slow_each_other_down_unless_one_pauses() {
+    let machine = machine("two_cpu", |d| {
+        (d.topology.cores_per_cluster, d.topology.threads_per_core) = (1, 2);
+        d.instructions.shared_core = 1.5;
+    });
+    let took = |beside: fn()| {
+        let mut simulation = Simulation::new(&machine, 1);
+        let took = simulation.spawn(|| {
+            sleep(MS); // until the other one is at it
+            let began = now();
+            busy(MS);
+            now() - began
+        });
+        simulation.spawn(beside);
+        simulation.run().unwrap();
+        took.join()
+    };
+    assert_eq!(took(|| ()), MS, "alone");
+    assert_eq!(took(|| busy(10 * MS)), MS * 3 / 2);
+    assert_eq!(took(|| pause(1_000_000)), MS, "beside a thread that pauses");
+}
+
+#[test]
+fn the_spinner_that_is_nearest_to_the_writer_sees_the_change_first() {
+    let machine = machine("cascade_lake_96", |d| {
+        // So slow that the order decides.
+        (d.lines.serve_ns, d.lines.spread, d.instructions.pause_ns) = (1_000.0, 0.0, 0.001);
+        d.topology.placement = Placement::Spread;
+    });
+    let word = Word::new();
+    let seen = RefCell::new(Vec::new());
+    let mut simulation = Simulation::new(&machine, 1);
+    // Sockets in turn: the writer's, the other one, the writer's.
+    simulation.spawn(|| {
+        busy(MS);
+        word.0.store(1, Ordering::Release);
+    });
+    for nth in 1..5 {
+        let (word, seen) = (&word, &seen);
+        simulation.spawn(move || {
+            busy(nth * 50_000); // in turn
+            assert!(Sim::spin_until(&word.0, 10 * MS, |value: u64| value == 1));
+            seen.borrow_mut().push(nth);
+        });
+    }
+    simulation.run().unwrap();
+    let seen = seen.take();
+    assert!(seen[..2].iter().all(|nth| nth % 2 == 0), "{seen:?}");
 }
 
 #[test]

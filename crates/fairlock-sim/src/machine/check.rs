@@ -12,6 +12,9 @@ const LONGEST_NS: f64 = 3.6e12;
 /// With more, the slowest of a thousand would take 500 times as long as usual.
 const MOST_SPREAD: f64 = 2.0;
 
+/// More hardware threads than this do not share a core.
+const MOST_SHARED: f64 = 8.0;
+
 /// With more, hardly anything happens.
 const MOST_STOLEN: f64 = 0.95;
 
@@ -118,6 +121,11 @@ impl Checker<'_> {
         ] {
             self.positive(&format!("instructions.{key}"), ns)?;
         }
+        if !(1.0..=MOST_SHARED).contains(&i.shared_core) {
+            let problem = format!("is {}", i.shared_core);
+            let mend = format!("give how many times as long, 1 to {MOST_SHARED}");
+            return Err(self.error("instructions.shared_core", problem, &mend));
+        }
         Ok(())
     }
 
@@ -146,7 +154,8 @@ impl Checker<'_> {
         if !(0.0..=1.0).contains(&l.hold) {
             return Err(self.error("lines.hold", format!("is {}", l.hold), "give a share, 0 to 1"));
         }
-        Ok(())
+        self.not_negative("lines.serve_ns", l.serve_ns)?;
+        self.spread("lines", l.spread)
     }
 
     fn calls(&self, c: &Calls) -> Result<(), MachineError> {

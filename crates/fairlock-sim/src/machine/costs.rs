@@ -1,5 +1,7 @@
 //! A description in the units of the simulation: picoseconds, and CPUs by number.
 
+use std::cell::Cell;
+
 use super::description::{Description, Scheduler, Stolen, Topology};
 
 /// Nanoseconds as picoseconds.
@@ -17,7 +19,7 @@ pub(crate) struct Place {
 }
 
 /// What everything costs, in picoseconds.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Costs {
     pub(crate) load: u64,
     pub(crate) store: u64,
@@ -34,6 +36,13 @@ pub(crate) struct Costs {
     pub(crate) fill: u64,
     /// How many lines of a copy are on their way at once.
     pub(crate) in_flight: u64,
+    /// How long a shared line is busy with a request.
+    pub(crate) serve: u64,
+    /// How many times as long work takes beside that of another thread of the core, in 1/1024.
+    shared_core: u64,
+    /// How transfers vary, by numbers that follow from the seed.
+    spread: Spread,
+    random: Cell<u64>,
     /// Share of a transfer, in 1/1024.
     hold: u64,
     sockets: usize,
@@ -42,7 +51,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    pub(crate) fn new(d: &Description) -> Self {
+    pub(crate) fn new(d: &Description, seed: u64) -> Self {
         let (i, c, l) = (&d.instructions, &d.calls, &d.lines);
         let sockets = d.topology.sockets;
         let between = (0..sockets * sockets).map(|pair| {
@@ -66,6 +75,10 @@ impl Costs {
             memory: ps(l.memory_ns),
             fill: ps(l.fill_ns),
             in_flight: u64::from(l.in_flight),
+            serve: ps(l.serve_ns),
+            shared_core: (i.shared_core * 1024.0).round() as u64,
+            spread: Spread::new(l.spread),
+            random: Cell::new(seed),
             hold: (l.hold * 1024.0).round() as u64,
             sockets,
             between: between.collect(),
@@ -87,6 +100,21 @@ impl Costs {
     /// clusters.
     pub(crate) fn between(&self, a: u16, b: u16) -> u64 {
         self.between[a as usize * self.sockets + b as usize]
+    }
+
+    /// How long a transfer takes this time.
+    pub(crate) fn vary(&self, usual: u64) -> u64 {
+        // SplitMix64: a number costs less than the look-up of its factor.
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.spread.vary(usual, mixed ^ (mixed >> 31))
+    }
+
+    /// How long work takes beside that of another thread of the core.
+    pub(crate) fn beside_other_work(&self, alone: u64) -> u64 {
+        (u128::from(alone) * u128::from(self.shared_core) / 1024) as u64
     }
 
     /// How long the old owner keeps a line that takes `transfer` to move.

@@ -80,6 +80,9 @@ pub struct Instructions {
     pub pause_ns: f64,
     /// Reading the clock.
     pub clock_ns: f64,
+    /// How many times as long all of these and other work take, but not a pause, while another hardware
+    /// thread of the core works. One that pauses or spins leaves the core to the others.
+    pub shared_core: f64,
 }
 
 /// What it costs to move a cache line from one CPU to another, in nanoseconds, one way, with the
@@ -99,6 +102,11 @@ pub struct Lines {
     pub memory_ns: f64,
     /// The share of a transfer during which the old owner still has the line.
     pub hold: f64,
+    /// How much a transfer varies: the standard deviation of its logarithm.
+    pub spread: f64,
+    /// For how long a shared line is busy with one request for a copy. The next one, the nearest first,
+    /// waits until then.
+    pub serve_ns: f64,
     /// Writing all of a line that is here already, as a part of a longer copy.
     pub fill_ns: f64,
     /// How many lines of such a copy are on their way at the same time.

@@ -122,6 +122,14 @@ fn at_least_one_line_is_on_its_way() {
 }
 
 #[test]
+fn a_shared_core_slows_threads_down() {
+    for factor in ["0.9", "9.0", "nan"] {
+        let error = error_with("shared_core", &format!("shared_core = {factor}"));
+        assert_eq!(error.key, "instructions.shared_core");
+    }
+}
+
+#[test]
 fn a_hold_is_a_share() {
     assert_eq!(error_with("hold", "hold = 1.5").key, "lines.hold");
 }
@@ -130,10 +138,13 @@ fn a_hold_is_a_share() {
 fn a_spread_is_a_standard_deviation() {
     for spread in ["-0.1", "2.5", "nan"] {
         let error = error_with("spread", &format!("spread = {spread}"));
-        assert_eq!(error.key, "scheduler.spread");
+        assert_eq!(error.key, "lines.spread");
         assert!(error.mend.contains("0 to 2"), "{error}");
     }
     assert_eq!(error_with("spread", "").key, "spread");
+    let mut description = Machine::builtin("two_cpu").unwrap().description().clone();
+    description.scheduler.spread = -0.1;
+    assert_eq!(Machine::new("mine", description).unwrap_err().key, "scheduler.spread");
 }
 
 #[test]

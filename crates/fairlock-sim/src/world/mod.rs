@@ -46,6 +46,8 @@ struct Thread {
     done: u64,
     /// What its operation still needs once the thread has a CPU.
     rest: u64,
+    /// Until then it executes pauses.
+    pauses_until: u64,
     spin: Option<Spin>,
     /// How the last spin ended.
     content: bool,
@@ -86,6 +88,7 @@ pub(crate) enum Step {
 /// The state of the simulated machine.
 pub(crate) struct World<'env> {
     costs: Costs,
+    threads_per_core: usize,
     guest_cpus: usize,
     placement: Placement,
     cpus_seen: usize,
@@ -136,7 +139,8 @@ impl<'env> World<'env> {
             levels.push(Level::new(physical, Tunables::new(&d.scheduler), false));
         }
         Self {
-            costs: Costs::new(d),
+            costs: Costs::new(d, seed),
+            threads_per_core: d.topology.threads_per_core,
             guest_cpus: d.guests.as_ref().map_or(0, |guests| guests.cpus),
             placement: d.topology.placement,
             cpus_seen: machine.cpus(),
@@ -175,6 +179,7 @@ impl<'env> World<'env> {
             operation: 0,
             done: 0,
             rest: 0,
+            pauses_until: 0,
             spin: None,
             content: false,
             sleep: None,

@@ -33,6 +33,7 @@ impl World<'_> {
     #[inline]
     fn write(&mut self, address: usize, local: u64) -> Next {
         let number = self.memory.number(address);
+        let local = self.beside_siblings(local);
         let cell = self.memory.cell(number);
         let done = cell.line.write(self.here, self.now, local, &self.costs);
         let watched = !cell.spinners.is_empty();
@@ -63,7 +64,47 @@ impl World<'_> {
         self.observe(thread, if spins { ThreadState::Spinning } else { ThreadState::Running });
     }
 
+    /// What work of this thread takes that takes `alone` on a core of its own.
+    #[inline]
+    fn beside_siblings(&self, alone: u64) -> u64 {
+        if self.threads_per_core == 1 {
+            return alone;
+        }
+        let cpu = self.here.cpu as usize;
+        let first = cpu - cpu % self.threads_per_core;
+        let mut siblings = (first..first + self.threads_per_core).filter(|&other| other != cpu);
+        if siblings.any(|sibling| self.works(sibling)) {
+            self.costs.beside_other_work(alone)
+        } else {
+            alone
+        }
+    }
+
+    /// Whether a thread works on a CPU of the machine: it has it, and neither spins nor pauses.
+    fn works(&self, cpu: usize) -> bool {
+        let on_machine = self.levels[self.levels.len() - 1].cpus[cpu].current;
+        let thread = match self.has_host() {
+            true => on_machine.and_then(|vcpu| self.levels[THREADS].cpus[vcpu as usize].current),
+            false => on_machine,
+        };
+        thread.is_some_and(|thread| {
+            let t = &self.threads[thread as usize];
+            t.spin.is_none() && t.pauses_until <= self.now
+        })
+    }
+
+    /// What the running thread is about to do, and for how long.
     fn cost(&mut self, work: Work) -> u64 {
+        let cost = self.cost_alone(work);
+        if let Work::Pause(_) | Work::Pauses(_) = work {
+            self.threads[self.running as usize].pauses_until = self.now.saturating_add(cost);
+            cost
+        } else {
+            self.beside_siblings(cost)
+        }
+    }
+
+    fn cost_alone(&mut self, work: Work) -> u64 {
         let (costs, count) = (&self.costs, &mut self.operations);
         match work {
             Work::Clock => {
@@ -155,6 +196,18 @@ impl Engine for World<'_> {
         self.finish_at(self.now.saturating_add(cost))
     }
 
+    fn call(&mut self, call: Work, address: usize) -> Next {
+        let cost = self.cost(call);
+        let bucket = self.bucket(address);
+        let line = &mut self.memory.cell(bucket).line;
+        let done = match call {
+            // A waker looks first whether anybody is there.
+            Work::WakeCall => line.read(self.here, self.now, &self.costs),
+            _ => line.write(self.here, self.now, self.costs.atomic, &self.costs),
+        };
+        self.finish_at(done.saturating_add(cost))
+    }
+
     fn spin(&mut self, address: usize, bound_ns: u64, look: Look) {
         self.begin_spin(address, bound_ns, look);
     }
@@ -178,8 +231,11 @@ impl Engine for World<'_> {
 
     fn wake(&mut self, address: usize) -> Next {
         if self.wake_sleeper(address) {
+            let bucket = self.bucket(address);
+            let line = &mut self.memory.cell(bucket).line;
+            let locked = line.write(self.here, self.now, self.costs.atomic, &self.costs);
             let took = self.vary(THREADS, self.costs.wake_sleeper);
-            self.finish_at(self.now + took)
+            self.finish_at(locked + took)
         } else {
             Next::Go
         }
@@ -224,7 +280,19 @@ impl Engine for World<'_> {
     }
 }
 
+/// Linux has this many queues of sleepers for each CPU, in a table whose size is a power of two.
+const BUCKETS_PER_CPU: usize = 256;
+
 impl World<'_> {
+    /// The line of the queue that sleepers on a word are in. Words of the same queue share it.
+    fn bucket(&mut self, address: usize) -> u32 {
+        let word = self.memory.number(address) as usize;
+        let buckets = (BUCKETS_PER_CPU * self.cpus_seen).next_power_of_two();
+        let hash = word.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS / 2);
+        // No program has memory at the end of the address space.
+        self.memory.number(usize::MAX - LINE_BYTES * (hash % buckets))
+    }
+
     /// The CPU of the thread that runs.
     pub(super) fn this_cpu(&self) -> usize {
         self.levels[THREADS].tasks[self.running as usize].cpu

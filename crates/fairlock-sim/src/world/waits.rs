@@ -30,6 +30,10 @@ impl World<'_> {
     /// A line that is spun on was written.
     pub(super) fn tell_spinners(&mut self, line: u32) {
         let mut spinners = std::mem::take(&mut self.memory.cell(line).spinners);
+        // The requests of those that are nearer to the writer arrive first.
+        let far =
+            |&thread: &u32| self.costs.transfer(self.here, self.threads[thread as usize].place);
+        spinners.sort_by_key(far);
         spinners.retain(|&thread| {
             let place = self.threads[thread as usize].place;
             let loaded = self.memory.cell(line).line.read(place, self.now, &self.costs);

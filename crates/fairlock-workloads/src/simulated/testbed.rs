@@ -163,8 +163,15 @@ impl Testbed for Simulated {
         1.0
     }
 
+    /// Where threads halt it is the kernel's lock torture, whose sections look at the clock and pause until
+    /// the time is over, so another hardware thread of the core does not lengthen them.
     fn work(&self, ns: u64) {
-        fairlock_sim::busy(ns);
+        if self.halt_ns > 0 {
+            let pause_ns = self.machine.description().instructions.pause_ns;
+            fairlock_sim::pause((ns as f64 / pause_ns).round() as u32);
+        } else {
+            fairlock_sim::busy(ns);
+        }
     }
 
     fn pauses(&self, n: u32) {
