@@ -540,6 +540,24 @@ fn a_scenario_is_simulated_and_run_group_by_group() {
 
 /// The window is shorter than the wait that the lock plans for so many threads.
 #[test]
+fn data_that_a_lock_guards_has_to_come_from_the_cpu_that_changed_it_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let rate = |step: &str| {
+        let file = dir.path().join("data.toml");
+        let threads = format!("[[threads]]\nname = \"all\"\ncount = 4\nround = [{step}]");
+        fs::write(&file, format!("[locks]\nlock = 2\n{threads}")).unwrap();
+        let sim = ["sim", file.to_str().unwrap(), "--locks", "default", "--duration", "2ms"];
+        let (_, document) = run_json(&sim, &dir.path().join("out.json"));
+        document["rows"][0]["ops_per_s"].as_f64().unwrap()
+    };
+    let without = rate(r#"{ write = "lock", work = "10ns" }"#);
+    let lines = rate(r#"{ write = "lock", work = "10ns", data_lines = 8 }"#);
+    assert!(lines < 0.8 * without, "{lines} of {without} a second");
+    let read = rate(r#"{ read = "lock", work = "10ns", data_lines = 8 }"#);
+    assert!(read > 1.5 * lines, "readers share the lines: {read} and {lines} a second");
+}
+
+#[test]
 fn a_short_window_calls_nobody_starved() {
     let args = ["sim", "handoff", "--case", "sleep", "--locks", "unfair", "--threads", "60"];
     let table = |window| {

@@ -33,6 +33,9 @@ pub struct Group {
 pub struct Step {
     /// One of these locks is held during the step.
     pub lock: Option<Taken>,
+    /// How many cache lines that the lock guards the step writes, or reads.
+    pub data_lines: u64,
+    /// After the data.
     pub work_ns: u64,
     /// After the work.
     pub sleep_ns: u64,
@@ -42,6 +45,13 @@ pub struct Step {
     pub chance: u32,
     /// and then this many times.
     pub times: u32,
+}
+
+impl Step {
+    fn most_data_lines(&self) -> u64 {
+        let inner = self.steps.iter().map(Self::most_data_lines);
+        inner.chain([self.data_lines]).max().unwrap_or(0)
+    }
 }
 
 /// Which lock a step takes, and how: one of `count`, at random.
@@ -67,6 +77,16 @@ impl Scenario {
             self.groups.iter().filter(|group| does(group)).map(|group| group.threads).sum()
         };
         (of(|_| true), of(|group| group.takes(true)), of(|group| group.takes(false)))
+    }
+
+    /// The most lines of data that a lock guards.
+    pub fn data_lines(&self) -> u64 {
+        self.groups
+            .iter()
+            .flat_map(|group| &group.round)
+            .map(Step::most_data_lines)
+            .max()
+            .unwrap_or(0)
     }
 
     /// The group of a thread, by number.

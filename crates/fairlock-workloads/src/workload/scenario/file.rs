@@ -21,7 +21,7 @@
 //! start = "10ms"
 //! every = "1ms"
 //! round = [
-//!     { write = "table", work = "1us", steps = [{ write = "log", work = "200ns" }] },
+//!     { write = "table", data_lines = 4, work = "1us", steps = [{ write = "log", work = "200ns" }] },
 //!     { sleep = "100us", chance = 0.1 },
 //! ]
 //! ```
@@ -39,7 +39,7 @@ use crate::error::{Error, unknown};
 
 /// How the name of such a file ends.
 const ENDING: &str = ".toml";
-/// More locks, or longer rounds, make no sense.
+/// More locks, or lines that they guard, or longer rounds, make no sense.
 const MOST_LOCKS: u64 = 1_000_000;
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -67,6 +67,7 @@ struct WrittenGroup {
 struct WrittenStep {
     read: Option<String>,
     write: Option<String>,
+    data_lines: Option<u64>,
     work: Option<String>,
     sleep: Option<String>,
     chance: Option<f64>,
@@ -133,7 +134,11 @@ fn parse(name: String, text: &str) -> Result<Scenario, Error> {
         return Err(Error::usage("nobody does anything: add [[threads]]"));
     }
     locks.check_order()?;
-    Ok(Scenario { name, form, locks: count, groups })
+    let scenario = Scenario { name, form, locks: count, groups };
+    if count.saturating_mul(scenario.data_lines()) > MOST_LOCKS {
+        return Err(Error::usage("data_lines of all locks: use 1,000,000 in all"));
+    }
+    Ok(scenario)
 }
 
 /// The locks that steps may name.
@@ -181,12 +186,24 @@ impl Locks {
         if !(0.0..=1.0).contains(&chance) {
             return Err(Error::usage(format!("chance = {chance:?} makes no sense: use 0 to 1")));
         }
+        let part = (chance * f64::from(ALWAYS)).round() as u32;
+        if chance > 0.0 && part == 0 {
+            return Err(Error::usage(format!(
+                "chance = {chance:?} is too small to be told from never: use 0, or 0.000001 or more"
+            )));
+        }
+        if step.data_lines.is_some() && lock.is_none() {
+            return Err(Error::usage(
+                "data_lines without a lock that guards them: add read or write",
+            ));
+        }
         Ok(Step {
             lock,
+            data_lines: step.data_lines.unwrap_or(0),
             work_ns: optional(step.work.as_deref())?,
             sleep_ns: optional(step.sleep.as_deref())?,
             steps: steps?,
-            chance: (chance * f64::from(ALWAYS)).round() as u32,
+            chance: part,
             times: step.times.unwrap_or(1),
         })
     }
@@ -305,6 +322,9 @@ mod tests {
         assert!(with("300ns", "300").contains("write 200ns"));
         assert!(with("count = 24", "count = 0").contains("1 or more"));
         assert!(with("chance = 0.1", "chance = 2").contains("0 to 1"));
+        assert!(with("chance = 0.1", "chance = 4e-7").contains("from never"));
+        assert!(with("work = \"2us\"", "data_lines = 2").contains("add read or write"));
+        assert!(with("work = \"300ns\"", "data_lines = 70000").contains("1,000,000 in all"));
         let error = with("chance", "chanse");
         assert!(error.contains("line 17: unknown field `chanse`"), "{error}");
         assert!(with("table = 16", "table = 0").contains("1 to"));

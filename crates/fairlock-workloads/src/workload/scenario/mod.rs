@@ -3,7 +3,10 @@
 
 pub mod file;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use fairlock::platform::Atomic;
 
 use super::random::Random;
 use super::tally::{Both, Durations, Tally};
@@ -23,6 +26,9 @@ struct Place<'a, L: BenchRange, T: Testbed> {
     gate: &'a T::Gate,
     lock: &'a L,
     thread: usize,
+    /// What the locks guard: for each of them as many lines as the step with most data needs.
+    data: &'a [Padded<T::Word>],
+    data_lines: u64,
 }
 
 /// What a thread has for itself.
@@ -42,8 +48,10 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let scenario =
         cell.scenario.as_ref().ok_or_else(|| Error::usage("a cell without its scenario"))?;
     let lock = Padded(L::create(scenario.locks, cell.threads)?);
+    let data_lines = scenario.data_lines();
+    let data: Vec<_> = (0..scenario.locks * data_lines).map(|_| Padded(T::Word::new(0))).collect();
     let (window, all) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let place = Place { testbed, gate, lock: &lock.0, thread: index };
+        let place = Place { testbed, gate, lock: &lock.0, thread: index, data: &data, data_lines };
         let mut own = Own {
             random: Random::new(cell.seed, index),
             both: Both::new(),
@@ -120,6 +128,18 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
         self.steps(&step.steps, own);
     }
 
+    /// Reads, or changes, the first `lines` lines that a lock guards.
+    fn touch(&self, lock: u64, lines: u64, reads: bool) {
+        let first = (lock * self.data_lines) as usize;
+        for Padded(line) in &self.data[first..first + lines as usize] {
+            // The lock orders these accesses.
+            let before = line.load(Ordering::Relaxed);
+            if !reads {
+                line.store(before.wrapping_add(1), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Makes a step with its lock held.
     fn locked(&self, taken: Taken, step: &Step, own: &mut Own) {
         let position = taken.first + own.random.below(taken.count);
@@ -135,6 +155,7 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
         let section = || {
             let acquired = if is_first { self.testbed.acquired(side) } else { self.testbed.now() };
             own.held += 1;
+            self.touch(position, step.data_lines, taken.reads);
             self.inside(step, own);
             own.held -= 1;
             if is_first {
@@ -227,7 +248,15 @@ mod tests {
     #[test]
     fn a_thread_that_seldom_asks_for_a_lock_is_not_starved() {
         let lock = Some(Taken { first: 0, count: 1, reads: false });
-        let step = Step { lock, work_ns: 0, sleep_ns: 0, steps: vec![], chance: ALWAYS, times: 1 };
+        let step = Step {
+            lock,
+            data_lines: 0,
+            work_ns: 0,
+            sleep_ns: 0,
+            steps: vec![],
+            chance: ALWAYS,
+            times: 1,
+        };
         let group = |name: &str, threads| Group {
             name: name.to_owned(),
             threads,
