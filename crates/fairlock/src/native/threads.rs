@@ -167,7 +167,7 @@ mod tests {
     fn a_thread_does_not_go_on_with_the_waits_of_one_that_ended() {
         let (pool, place) = (super::Pool::<linux::Linux>::new(), 1);
         let record = pool.take(place);
-        record.tenure.ages.note(1, 100, 0, 200);
+        record.tenure.ages.note(1, 100, 200);
         (0..4).for_each(|_| record.watch.yields.ended(false));
         assert!(!record.watch.yields.begins());
         pool.give(record);

@@ -78,8 +78,6 @@ pub(crate) struct Frame<P: System> {
     pub(super) prev: Cell<*const Waiter<P>>,
     /// How often a later waiter of its kind was put before it.
     pub(super) passes: Cell<u8>,
-    /// How often a lock was kept for it and it did not run in time.
-    pub(crate) missed: Cell<u8>,
     state: P::AtomicU32,
 }
 
@@ -121,7 +119,6 @@ impl<P: System> Waiter<P> {
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
             passes: Cell::new(0),
-            missed: Cell::new(0),
             state: P::AtomicU32::new(WAITING),
         }))
     }

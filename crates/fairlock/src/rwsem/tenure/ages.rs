@@ -21,12 +21,10 @@ pub(crate) struct Age {
     pub(crate) waited: u64,
     /// When the last one ended.
     ended: u64,
-    /// How often the lock was kept for the thread, and it did not run in time.
-    pub(crate) missed: u8,
 }
 
 impl Age {
-    const NONE: Self = Self { lock: 0, waited: 0, ended: 0, missed: 0 };
+    const NONE: Self = Self { lock: 0, waited: 0, ended: 0 };
 
     fn is_stale(&self, now: u64) -> bool {
         now.saturating_sub(self.ended) / STALE > self.waited
@@ -46,11 +44,11 @@ impl Ages {
     }
 
     /// The thread, which has `waited` for `lock` in all, gives up at `now`.
-    pub(crate) fn note(&self, lock: usize, waited: u64, missed: u8, now: u64) {
+    pub(crate) fn note(&self, lock: usize, waited: u64, now: u64) {
         // The lock that the thread left for good, most likely, makes room, or the youngest wait.
         let worth = |cell: &&Cell<Age>| (!cell.get().is_stale(now), cell.get().waited);
         if let Some(cell) = self.find(lock).or_else(|| self.ages.iter().min_by_key(worth)) {
-            cell.set(Age { lock, waited, ended: now, missed });
+            cell.set(Age { lock, waited, ended: now });
             self.any.set(true);
         }
     }
@@ -99,13 +97,13 @@ mod tests {
     #[test]
     fn a_lock_that_is_taken_ends_its_own_wait_only() {
         let ages = Ages::new();
-        ages.note(1, 100, 1, 200);
-        ages.note(2, 150, 2, 200);
-        ages.note(2, 250, 3, 400);
+        ages.note(1, 100, 200);
+        ages.note(2, 150, 200);
+        ages.note(2, 250, 400);
         ages.forget(3);
         ages.forget(1);
         assert!(ages.at(1).is_none());
-        assert_eq!(ages.at(2).map(|age| (age.waited, age.missed)), Some((250, 3)));
+        assert_eq!(ages.at(2).map(|age| age.waited), Some(250));
         ages.forget(2);
         assert!(!ages.any.get());
     }
@@ -119,7 +117,7 @@ mod tests {
             for lock in 1..=2 * LOCKS {
                 now += 100;
                 let waited = ages.at(lock).map_or(0, |age| age.waited) + 100;
-                ages.note(lock, waited, 0, now);
+                ages.note(lock, waited, now);
             }
         }
         let oldest =
@@ -130,10 +128,10 @@ mod tests {
     #[test]
     fn waits_that_were_left_long_ago_make_room() {
         let ages = Ages::new();
-        (1..=LOCKS).for_each(|lock| ages.note(lock, 1_000, 0, 1_000));
+        (1..=LOCKS).for_each(|lock| ages.note(lock, 1_000, 1_000));
         for now in [200_000, 201_000] {
-            ages.note(100, 10, 0, now);
-            ages.note(101, 10, 0, now);
+            ages.note(100, 10, now);
+            ages.note(101, 10, now);
         }
         assert!(ages.at(100).is_some() && ages.at(101).is_some());
     }

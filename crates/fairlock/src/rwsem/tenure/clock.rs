@@ -143,14 +143,6 @@ impl TenureClock {
         self.joined = self.joined.saturating_add(1);
     }
 
-    /// The waiter that is next did not come in its turn: it keeps its place, and the tenure goes on
-    /// for as long again.
-    pub(crate) fn goes_on(&mut self, now: u64) {
-        let length = self.end.saturating_sub(self.started);
-        self.end = now.saturating_add(length);
-        self.started = now;
-    }
-
     fn begin(&mut self, side: Kind, now: u64) {
         self.side = side;
         self.started = now;
@@ -247,7 +239,6 @@ impl TenureClock {
         &self,
         grants_ahead: usize,
         passes: u64,
-        handover_ns: u64,
         shape: TenureShape,
     ) -> u64 {
         if grants_ahead == 0 {
@@ -261,8 +252,7 @@ impl TenureClock {
         let least = cost * 100 / shape.percent
             + self.longest_overrun()
             + 2 * cost
-            + MAX_COST_NS
-            + handover_ns;
+            + MAX_COST_NS;
         let tenures = aims.saturating_add(grants.saturating_mul(least));
         // Readers may get half as much again for a late start.
         tenures.saturating_add(tenures / 2)
@@ -300,9 +290,9 @@ mod tests {
         let clock = TenureClock::new();
         for ahead in [2, 8, 32, 100, 1000] {
             // One grant ahead of the last waiter, two ahead of the one before it …
-            let turn = |left| clock.length(left, Some(u64::MAX), SHAPE) + 200_000;
+            let turn = |left| clock.length(left, Some(u64::MAX), SHAPE) + MAX_COST_NS;
             let turns: u64 = (1..=ahead).map(turn).sum();
-            let planned = clock.planned_wait_ns(ahead, 2, 200_000, SHAPE);
+            let planned = clock.planned_wait_ns(ahead, 2, SHAPE);
             assert!(planned >= turns, "{ahead} ahead: planned {planned} ns, {turns} ns of tenures");
         }
     }
@@ -398,7 +388,6 @@ mod tests {
         Leaving(u64),
         Idle(u64),
         Late(u64),
-        DoesNotCome,
     }
 
     fn happens() -> impl Strategy<Value = (u64, Happens)> {
@@ -410,7 +399,6 @@ mod tests {
             1 => any::<u64>().prop_map(Happens::Leaving),
             1 => any::<u64>().prop_map(Happens::Idle),
             1 => any::<u64>().prop_map(Happens::Late),
-            1 => Just(Happens::DoesNotCome),
         ];
         // Also after the clock of 32 bits has wrapped.
         (prop_oneof![0..2_000_000u64, 4_000_000_000..9_000_000_000u64], what)
@@ -458,11 +446,10 @@ mod tests {
                     Happens::Leaving(ns) => clock.note_leaving(ns),
                     Happens::Idle(ns) => clock.note_idle(ns),
                     Happens::Late(ns) => clock.note_lateness(ns),
-                    Happens::DoesNotCome if !queue.is_empty() => clock.goes_on(now),
                     _ => {}
                 }
                 prop_assert!(clock.started <= now && clock.end() >= clock.started);
-                let planned = clock.planned_wait_ns(1, 2, 0, SHAPE);
+                let planned = clock.planned_wait_ns(1, 2, SHAPE);
                 prop_assert!(clock.end() - clock.started <= planned, "{clock:?}: {planned}");
                 prop_assert!(clock.lateness() <= MAX_LATENESS_NS);
             }

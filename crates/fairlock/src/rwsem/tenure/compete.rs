@@ -2,7 +2,6 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RESERVED_NS;
 use crate::platform::Platform;
 use crate::rwsem::Turns;
 use crate::rwsem::word::Word;
@@ -20,7 +19,6 @@ impl<P: Platform> Turns<P> {
     /// A thread that has just come tries for a while, awake: most sections are over sooner than a
     /// sleep, and a holder that has lost its CPU gets one. Returns whether it has the lock.
     pub(crate) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
-        let mut reserved = None;
         let mut urgent = None;
         // A real-time thread does not give way to lower priorities, even to the holder's, but
         // sleeps.
@@ -56,27 +54,8 @@ impl<P: Platform> Turns<P> {
             if !holds_off && self.steal(access) {
                 return true;
             }
-            if word.is_reserved() {
-                outwaits = None;
-                if is_urgent() {
-                    return false;
-                }
-                // Nobody is inside; the waiter that the lock is kept for should be on its way.
-                let now = P::now();
-                if context.is_late(|| now) {
-                    return false;
-                }
-                if now.saturating_sub(*reserved.get_or_insert(now)) >= RESERVED_NS {
-                    if !self.reopen() {
-                        return false;
-                    }
-                    reserved = None;
-                }
-                P::yield_now();
-                continue;
-            }
-            reserved = None;
-            if looks < LOOKS {
+            // Nobody is inside a reserved lock; the waiter that it is kept for may need a CPU.
+            if looks < LOOKS && !word.is_reserved() {
                 if !in_turns && access == Access::Exclusive && word.readers() > 0 {
                     outwaits.get_or_insert_with(|| self.holder().writer_waits());
                 }

@@ -18,9 +18,8 @@
 //!   sleep and its wake-up.)
 //!
 //! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
-//! granted to it. A closed lock is reserved for the waiter that is next for as long as a wake-up takes
-//! ([`RESERVED_NS`]). If that waiter has not run by then, the lock is opened to others, and the waiter
-//! keeps its place. After [`MOST_MISSED`] such times the lock is reserved until the waiter comes.
+//! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
+//! given up.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
@@ -92,12 +91,6 @@ use crate::wait::{
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
-/// For how long a closed lock that is free is kept for the waiter that is next: about what a
-/// wake-up takes. In ns; compared with the time since the lock fell free.
-const RESERVED_NS: u64 = 100_000;
-/// How often a waiter that was next may be passed over because it did not run. In turns; compared
-/// with those that the waiter has missed.
-const MOST_MISSED: u8 = 2;
 /// A lock that is free at every look for so long, with no steal between them, is idle. In ns;
 /// compared with how long the lock stays free.
 const IDLE_NS: u64 = 300;
@@ -179,8 +172,7 @@ impl<P: Platform> Rules<P> for TenurePolicy {
     /// However long that waiter takes to come; it is woken by the release that follows.
     fn close_for_next(lock: &Turns<P>) {
         lock.with_queue(|q| {
-            if let Some(next) = q.own.next() {
-                next.missed.set(MOST_MISSED);
+            if q.own.next().is_some() {
                 lock.word.flag_queue(Flags::HANDOFF.with(Flags::WAKE_NEXT));
             }
         });
@@ -526,9 +518,8 @@ impl<P: Platform> Turns<P> {
 
     pub(crate) fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
-        let missed = u64::from(MOST_MISSED) * RESERVED_NS;
         Some(self.with_queue(|q| {
-            q.own.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape())
+            q.own.clock.planned_wait_ns(grants_ahead, passes, self.shape())
         }))
     }
 }

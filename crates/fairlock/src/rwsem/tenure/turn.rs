@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use super::clock::Waiting;
 use super::mode::Mode;
-use super::{FewWakes, MOST_MISSED, Queued};
+use super::{FewWakes, Queued};
 use crate::events::Event;
 use crate::platform::Platform;
 use crate::rwsem::Turns;
@@ -46,25 +46,6 @@ impl<P: Platform> Turns<P> {
     /// From here on only the queue gets in, if anybody is queued; returns the word after it.
     pub(crate) fn close(&self) -> Word {
         self.word.flag_queue(Flags::HANDOFF)
-    }
-
-    /// The closed lock has been free for too long: the waiter that it is kept for does not run.
-    /// Opens it, unless that waiter was passed over often enough. Returns whether it is open now.
-    #[cold]
-    pub(super) fn reopen(&self) -> bool {
-        self.with_queue(|q| {
-            if !self.word.load(Ordering::Relaxed).is_reserved() {
-                return true;
-            }
-            let Some(next) = q.own.next() else { return true };
-            if next.missed.get() >= MOST_MISSED || q.waiters.urgent().is_some() {
-                return false;
-            }
-            next.missed.set(next.missed.get() + 1);
-            q.own.clock.goes_on(P::now());
-            self.word.clear(Flags::HANDOFF, Ordering::Relaxed); // rule 4
-            true
-        })
     }
 
     /// Queues `waiter`, unless it can have the lock at once.

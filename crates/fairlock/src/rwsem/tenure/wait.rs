@@ -64,7 +64,6 @@ impl<P: Platform> Turns<P> {
         let arrived = now.saturating_sub(age.map_or(0, |age| age.waited));
         let mut waiter = Waiter::new(access, me, arrived, priority);
         waiter.returns = age.is_some();
-        waiter.missed.set(age.map_or(0, |age| age.missed));
         let mut wakes = FewWakes::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
         // below is after `take` or after `leave`.
@@ -76,7 +75,7 @@ impl<P: Platform> Turns<P> {
         let result = context.listed(me, || self.wait_queued(&waiter, context));
         if result.is_err() {
             let now = P::now();
-            me.tenure.ages.note(self.id(), now.saturating_sub(arrived), waiter.missed.get(), now);
+            me.tenure.ages.note(self.id(), now.saturating_sub(arrived), now);
         }
         result
     }
