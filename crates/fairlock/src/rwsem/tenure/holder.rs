@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::platform::{Atomic, Platform, Thread};
 use crate::rwsem::sem::set;
 use crate::system::all_zero;
-use crate::wait::{Hint, this_cpu};
+use crate::wait::Hint;
 
 /// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
 /// time, never exclusion.
@@ -18,8 +18,6 @@ pub(crate) struct Holder<P: Platform> {
     steals: Hint,
     /// Who took the lock last while somebody waited: a thread hint.
     thread: Hint,
-    /// The CPU it did so on, plus one; zero if unknown.
-    cpu: Hint,
     /// Whether threads take turns at the lock (1): see [`mode`](super::mode).
     in_turns: Hint,
     /// Whether anybody is queued (1).
@@ -40,7 +38,7 @@ impl<P: Platform> Drop for AwakeWriter<'_, P> {
     }
 }
 
-all_zero!(Holder of [AtomicU64]: [end, steals, thread, cpu, in_turns, awaited, writer], []);
+all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, awaited, writer], []);
 
 impl<P: Platform> Holder<P> {
     /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not
@@ -49,11 +47,6 @@ impl<P: Platform> Holder<P> {
     pub(super) fn count(&self, steals: u32) {
         let before = self.steals.load(Ordering::Relaxed);
         self.steals.store(before.wrapping_add(steals as usize), Ordering::Relaxed);
-    }
-
-    /// Whoever has the lock runs on this CPU.
-    pub(super) fn note_cpu(&self) {
-        set(&self.cpu, this_cpu::<P>());
     }
 
     /// The calling thread, `me`, has taken the lock.
@@ -116,12 +109,6 @@ impl<P: Platform> Holder<P> {
 
     pub(super) fn steals(&self) -> usize {
         self.steals.load(Ordering::Relaxed)
-    }
-
-    /// Whether the last holder was seen on the CPU that the caller is on: then it cannot
-    /// be running.
-    pub(super) fn was_here(&self) -> bool {
-        P::cpu().is_some_and(|cpu| self.cpu.load(Ordering::Relaxed) == cpu as usize + 1)
     }
 }
 

@@ -334,12 +334,12 @@ impl<P: Platform> Turns<P> {
         }
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();
-        let comes = before.is_free().then_some(own);
+        let comes = own && before.is_free();
         let alone = self.is_ones_own(before);
         if alone {
             self.holder().count(1);
         }
-        if me.steals.count() || alone && comes.is_some() && !self.holder().is(me) {
+        if me.steals.count() || alone && comes && !self.holder().is(me) {
             Self::look_around(&self.word, self.holder(), me, comes, alone);
         }
     }
@@ -352,7 +352,7 @@ impl<P: Platform> Turns<P> {
     }
 
     /// The calling thread, `me`, which has the lock, comes to it after another thread, or should look
-    /// at the clock. `comes`: it found the lock free, in a tenure of its own side or not. `alone`: the
+    /// at the clock. `comes`: it found the lock free in a tenure of its own side. `alone`: the
     /// tenure is one thread's, which has counted already.
     #[cold]
     #[inline(never)]
@@ -360,7 +360,7 @@ impl<P: Platform> Turns<P> {
         word: &AtomicWord<P>,
         holder: &Holder<P>,
         me: &Thread<P>,
-        comes: Option<bool>,
+        comes: bool,
         alone: bool,
     ) {
         let look = me.steals.look::<P>();
@@ -372,11 +372,8 @@ impl<P: Platform> Turns<P> {
             if !alone {
                 holder.count(untold);
             }
-            if comes == Some(true) {
+            if comes {
                 holder.set(me);
-            }
-            if comes.is_some() || holder.is(me) {
-                holder.note_cpu();
             }
         }
         if let Some(look) = look {

@@ -33,7 +33,7 @@ impl<P: Platform> Again<'_, P> {
             lock.holder().count(1);
         }
         if me.steals.count() {
-            Turns::look_around(&lock.word, lock.holder(), me, None, alone);
+            Turns::look_around(&lock.word, lock.holder(), me, false, alone);
         }
     }
 

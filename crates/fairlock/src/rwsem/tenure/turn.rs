@@ -194,7 +194,6 @@ impl<P: Platform> Turns<P> {
         }
         q.own.clock.note_leaving(P::thread().tenure.wake_cost.get());
         self.holder().count(1);
-        self.holder().note_cpu();
         self.holder().set(P::thread());
         q.own.modes.next_takes(now, self.holder().steals());
         self.holder().set_in_turns(q.own.modes.mode() == Mode::InTurns);

@@ -160,9 +160,8 @@ impl<P: Platform> Turns<P> {
             Some(alive) if over || left <= watch.near_ns => alive + AWAKE_NS,
             _ => watch.until,
         };
-        // A real-time thread would keep a holder that was on its CPU from running.
-        let keeps_off = waiter.priority > 0 && self.holder().was_here();
-        if now < awake_until && !keeps_off {
+        // Awake, a real-time thread would keep a holder on its CPU from running.
+        if now < awake_until && waiter.priority == 0 {
             let bound_ns = awake_until - now;
             if over {
                 self.word.spin_until(bound_ns, |word| word.may_take_next(waiter.access));
@@ -176,12 +175,11 @@ impl<P: Platform> Turns<P> {
     }
 
     /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
-    /// share the lock, and readers are inside, the last holder not on this CPU.
+    /// share the lock, and readers are inside.
     fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
         waiter.access == Access::Exclusive
             && word.readers() > 0
             && !self.holder().is_in_turns()
-            && !self.holder().was_here()
     }
 
     /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
