@@ -82,9 +82,8 @@ mod native {
     /// * order between readers and writers, or among threads that are not queued yet;
     /// * equal shares: the thread whose turn it is may take the lock many times;
     /// * priority inheritance;
-    /// * how long the system takes to run the thread whose turn it is. The lock is reserved for it for
-    ///   0.1 ms; then the others go on, and it keeps its place. After that has happened twice, the
-    ///   lock is reserved until the thread runs.
+    /// * how long the system takes to run the thread whose turn it is: the lock is reserved for
+    ///   that thread until it runs.
     ///
     /// The other presets of [`Policy`](crate::Policy) promise less; `UNFAIR` promises nothing, and
     /// starves.

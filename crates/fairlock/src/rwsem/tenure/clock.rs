@@ -224,18 +224,28 @@ impl TenureClock {
             return 0;
         }
         // Later ones of its kind may go before it.
-        let grants = grants_ahead as u64 + passes;
-        // The sum of aim / i over i in 1..=grants is at most aim x (1 + log2 grants).
-        let aims = shape.aim_ns.saturating_mul(1 + u64::from(grants.ilog2()));
+        let grants = (grants_ahead as u64).saturating_add(passes);
         let cost = self.handoff_ns();
-        let least = cost * 100 / shape.percent
-            + self.longest_overrun()
-            + 2 * cost
-            + MAX_COST_NS;
-        let tenures = aims.saturating_add(grants.saturating_mul(least));
+        let least = cost * 100 / shape.percent + self.longest_overrun();
+        // Whoever is served may go for good, so tenures get longer: aim / sharers with 2, 3 ... sharers, but
+        // no shorter than the budget allows.
+        let long = (shape.aim_ns / least.max(1)).clamp(1, grants.saturating_add(1));
+        let short = grants.saturating_add(1) - long;
+        let tenures = times_ln(shape.aim_ns, long).saturating_add(short.saturating_mul(least));
         // Readers may get half as much again for a late start.
-        tenures.saturating_add(tenures / 2)
+        let tenures = tenures.saturating_add(tenures / 2);
+        tenures.saturating_add(grants.saturating_mul(2 * cost + MAX_COST_NS))
     }
+}
+
+/// No less than `value` times the natural logarithm of `n`, which is not zero; the excess is less than a third
+/// of `value`.
+fn times_ln(value: u64, n: u64) -> u64 {
+    let power = n.ilog2();
+    // ln(1 + x) is at most x.
+    let rest = (n - (1 << power)) as u128 * u128::from(value) >> power;
+    let product = u128::from(value) * u128::from(power) * 694 / 1_000 + rest;
+    product.try_into().unwrap_or(u64::MAX)
 }
 
 /// Moves a smoothed value towards a sample.
@@ -263,7 +273,7 @@ mod tests {
     }
 
     /// Each that is served may use up its tenure and go for good: then the queue gets shorter
-    /// and the tenures longer.
+    /// and the tenures longer. What is planned is at most twice that.
     #[test]
     fn planned_wait_holds_for_a_queue_that_gets_shorter() {
         let clock = TenureClock::new();
@@ -273,6 +283,10 @@ mod tests {
             let turns: u64 = (1..=ahead).map(turn).sum();
             let planned = clock.planned_wait_ns(ahead, 2, SHAPE);
             assert!(planned >= turns, "{ahead} ahead: planned {planned} ns, {turns} ns of tenures");
+            assert!(
+                planned <= 2 * turns,
+                "{ahead} ahead: planned {planned} ns, {turns} ns of tenures"
+            );
         }
     }
 

@@ -515,9 +515,7 @@ impl<P: Platform> Turns<P> {
 
     pub(crate) fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
-        Some(self.with_queue(|q| {
-            q.own.clock.planned_wait_ns(grants_ahead, passes, self.shape())
-        }))
+        Some(self.with_queue(|q| q.own.clock.planned_wait_ns(grants_ahead, passes, self.shape())))
     }
 }
 

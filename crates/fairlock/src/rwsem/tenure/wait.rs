@@ -177,9 +177,7 @@ impl<P: Platform> Turns<P> {
     /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
     /// share the lock, and readers are inside.
     fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
-        waiter.access == Access::Exclusive
-            && word.readers() > 0
-            && !self.holder().is_in_turns()
+        waiter.access == Access::Exclusive && word.readers() > 0 && !self.holder().is_in_turns()
     }
 
     /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
