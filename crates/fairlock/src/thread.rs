@@ -70,6 +70,7 @@ impl<P: System> Thread<P> {
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     pub(crate) fn begin_anew(&self) {
         self.tenure.ages.forget_all();
+        self.tenure.writes(0);
         self.watch.forget();
     }
 
