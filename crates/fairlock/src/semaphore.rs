@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering;
 
 #[cfg(fairlock_loom)]
 use crate::platform::Atomic;
-use crate::platform::{Native, System, WaitOutcome};
+use crate::platform::{Native, System};
 use crate::ticket::BatchedTicketLock;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
@@ -212,13 +212,9 @@ impl Semaphore {
         me: &'static Thread<Native>,
         until: &WaitContext<'_, Native>,
     ) -> Result<(), WaitError> {
-        let mut outcome = WaitOutcome::Woken;
+        let mut ended = until.expired(Native::now);
         loop {
-            // Before the permits are looked for: the last act of a wait is a try.
-            let ended = match outcome {
-                WaitOutcome::Interrupted => Some(WaitError::Interrupted),
-                _ => until.expired(Native::now),
-            };
+            // After the end of the wait: its last act is a try.
             if self.take(count) {
                 return Ok(());
             }
@@ -232,7 +228,7 @@ impl Semaphore {
             if word.has(count) || self.word.exchange(word, word.asleep()).is_err() {
                 continue;
             }
-            outcome = me.parker.park(until.deadline, until.interruptible);
+            ended = until.sleep(&me.parker, None);
             // Others may take permits, until the next look finds too few. Acquire: a thread that
             // gave some before this has read `first` and `wanted` before they are written again.
             self.word.wake(Ordering::Acquire);

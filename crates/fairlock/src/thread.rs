@@ -13,7 +13,7 @@ use crate::thin::Marks;
 use crate::ticket::Contended;
 #[cfg(feature = "alloc")]
 use crate::ticket::Places;
-use crate::wait::{Meetings, Sleeper, StealClock};
+use crate::wait::{Meetings, Sleeper, StealClock, WaitContext};
 
 /// A [`System`] whose threads have the records of this crate: what every lock is written against.
 pub trait Platform: System<Thread = Thread<Self>> {}
@@ -105,7 +105,8 @@ impl<P: Platform> Thread<P> {
     /// Not a method: only the calling thread may use what its record remembers of this.
     pub fn stay_awake(word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {
         let watch = &P::thread().watch;
-        watch.stay_awake::<P>(word, woken, deadline, || yields && watch.yields.begins());
+        let until: &WaitContext<'_, P> = &WaitContext { deadline, ..WaitContext::FOREVER };
+        watch.stay_awake(word, woken, until, || yields && watch.yields.begins());
     }
 }
 

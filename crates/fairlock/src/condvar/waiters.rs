@@ -45,7 +45,7 @@ use core::sync::atomic::Ordering;
 
 use super::Mutex;
 use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
-use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::TicketLock;
 use crate::wait::{Hint, Wait, WaitContext, WaitError};
 
@@ -217,7 +217,8 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             waiter.notice.wake_next();
             wakes = false;
         }
-        let taken = P::thread().watch.give_way::<P>(COMPETE_NS, || mutex.try_lock());
+        let watch = &P::thread().watch;
+        let taken = watch.give_way::<P>(&WaitContext::FOREVER, COMPETE_NS, || mutex.try_lock());
         if wakes {
             waiter.notice.wake_next();
         }
@@ -229,12 +230,12 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// Sleeps until woken, or until the wait ends without a notification.
     fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut until = until;
-        let mut interrupted = None;
         Self::stay_awake(waiter, until);
+        let mut ended = until.expired(P::now);
         loop {
             match waiter.notice.state() {
                 WAITING => {
-                    if let Some(why) = interrupted.or_else(|| until.expired(P::now)) {
+                    if let Some(why) = ended {
                         if self.locked(|| self.give_up(waiter)) {
                             return Err(why);
                         }
@@ -246,10 +247,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                 _ => return Ok(()),
             }
             waiter.notice.thread.note_cpu();
-            let outcome = waiter.notice.thread.parker.park(until.deadline, until.interruptible);
-            if outcome == WaitOutcome::Interrupted {
-                interrupted = Some(WaitError::Interrupted);
-            }
+            ended = until.sleep(&waiter.notice.thread.parker, None);
         }
     }
 
@@ -258,7 +256,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     fn stay_awake(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
         let yields = || waiter.awake.load(Ordering::Relaxed) > 0;
         if !until.interruptible {
-            P::thread().watch.stay_awake::<P>(&waiter.notice.state, WOKEN, until.deadline, yields);
+            P::thread().watch.stay_awake(&waiter.notice.state, WOKEN, until, yields);
         }
         waiter.awake.store(0, Ordering::Relaxed);
     }

@@ -4,6 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::system::{Atomic, System};
+use crate::wait::{WaitContext, give_way};
 
 /// How long a thread spins: about what it costs to sleep and be woken. In ns; compared with the
 /// time since the thread began to wait.
@@ -47,16 +48,12 @@ impl Watch {
         &self,
         word: &P::AtomicU32,
         woken: u32,
-        deadline: Option<u64>,
+        until: &WaitContext<'_, P>,
         yields: impl FnOnce() -> bool,
     ) {
-        let at_most = |bound_ns: u64| match deadline {
-            Some(deadline) => bound_ns.min(deadline.saturating_sub(P::now())),
-            None => bound_ns,
-        };
         // Loom's clock stands still.
         if !cfg!(fairlock_loom) && P::cpus() > 1 && self.spins.begins() {
-            let came = P::spin_until(word, at_most(SPIN_NS), |now| now == woken);
+            let came = until.spin(word, SPIN_NS, |now| now == woken);
             self.spins.ended(came);
             if came {
                 return;
@@ -65,31 +62,29 @@ impl Watch {
         if yields() {
             // Relaxed: the caller looks again.
             let is_woken = || word.load(Ordering::Relaxed) == woken;
-            self.yields.ended(self.give_way::<P>(at_most(YIELD_NS), is_woken));
+            self.yields.ended(self.give_way(until, YIELD_NS, is_woken));
         }
     }
 
-    /// Gives way again and again until `done`, for `bound_ns` at most; returns whether it is done.
+    /// Gives way again and again until `done`, for `bound_ns` and until the deadline at most; returns whether it is done.
     /// Ends early where others want the CPU for longer than a notification takes.
     pub(super) fn give_way<P: System>(
         &self,
+        until: &WaitContext<'_, P>,
         bound_ns: u64,
         mut done: impl FnMut() -> bool,
     ) -> bool {
-        let began = P::now();
-        let mut now = began;
+        let end = P::now().saturating_add(bound_ns).min(until.deadline.unwrap_or(u64::MAX));
         loop {
             if done() {
                 return true;
             }
             // Loom takes a yield for a promise that somebody else must run, and its clock stands
             // still.
-            if cfg!(fairlock_loom) || now.wrapping_sub(began) >= bound_ns || !self.may_give_way() {
+            if cfg!(fairlock_loom) || P::now() >= end || !self.may_give_way() {
                 return false;
             }
-            P::yield_now();
-            let before = core::mem::replace(&mut now, P::now());
-            self.gave_way(now.wrapping_sub(before));
+            self.gave_way(give_way::<P>());
         }
     }
 

@@ -30,7 +30,7 @@ use super::WATCH_NS;
 use super::sem::{Rules, Sem};
 use super::word::{Flags, Word};
 use crate::events::Event;
-use crate::platform::{Platform, WaitOutcome};
+use crate::platform::{Platform};
 use crate::wait::{Access, Kind, Thread, Wait, WaitContext, WaitError};
 
 impl<P: Platform, D: Rules<P>> Sem<P, D> {
@@ -187,10 +187,9 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// Waits until the readers inside have left.
     fn drain(&self, me: &'static Thread<P>, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut spun = false;
-        let mut interrupted = None;
+        let mut ended = context.expired(P::now);
         loop {
-            // Before the try, which is the last act of a wait.
-            let ended = interrupted.or_else(|| context.expired(P::now));
+            // After the end of the wait: its last act is a try.
             if self.take_drained() {
                 return Ok(());
             }
@@ -205,11 +204,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
             }
             me.note_cpu();
             self.events.count(Event::sleep(Kind::Writer));
-            let outcome = me.parker.park(context.deadline, context.interruptible);
-            if outcome == WaitOutcome::Interrupted && context.interruptible {
-                // Acted on after another look: the readers may have left meanwhile.
-                interrupted = Some(WaitError::Interrupted);
-            }
+            ended = context.sleep(&me.parker, None);
         }
     }
 

@@ -37,7 +37,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::events::{self, Event};
-use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{Parker, WaitContext, WaitError};
 
 /// A value of the holder's word, other than the two below: somebody holds the lock without a
@@ -165,8 +165,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         note: impl Fn(&'static Parker<P>) -> N,
     ) -> Result<(), WaitError> {
         while !self.is_left() {
-            let spin = if until.can_end() { SPIN_NS.min(until.left(P::now())) } else { SPIN_NS };
-            if !self.spin(spin) {
+            if !until.spin(&self.holder, SPIN_NS, |holder: N| holder == N::FREE) {
                 self.sleep_until_free(until, &note)?;
             }
         }
@@ -188,7 +187,6 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         let mut nap = NAP_NS.0;
         let mut ended = None;
         while self.is_held() {
-            ended = ended.or_else(|| until.expired(P::now));
             if let Some(why) = ended {
                 // Relaxed: it takes back what the compare-exchange below left.
                 match self.holder.compare_exchange(
@@ -206,11 +204,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
             let before =
                 self.holder.compare_exchange(N::HELD, note, Ordering::Release, Ordering::Relaxed);
             if before != Err(N::FREE) {
-                let now = P::now();
-                let wake = now + nap.min(until.left(now));
-                if parker.park(Some(wake), until.interruptible) == WaitOutcome::Interrupted {
-                    ended = Some(WaitError::Interrupted);
-                }
+                ended = until.sleep(parker, Some(P::now() + nap));
                 nap = (2 * nap).min(NAP_NS.1);
             }
         }
@@ -224,7 +218,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
     use super::*;
-    use crate::platform::{System, Thread};
+    use crate::platform::{System, Thread, WaitOutcome};
 
     /// A platform with one thread, where a sleep takes exactly as long as it was asked to.
     struct Alone;

@@ -13,7 +13,7 @@
 use core::cell::Cell;
 
 use super::WaitContext;
-use crate::system::{Atomic, System};
+use crate::system::System;
 
 /// See above: a numerator, and two for its denominator. In halves; compared with the average time
 /// between two meetings, for the average wait.
@@ -141,10 +141,8 @@ impl Meeting {
         match meetings.begin(mutex) {
             Part::Times => self.timed = Some((P::now(), meetings)),
             Part::Follows => {
-                let now = P::now();
-                if meetings.follows(now) {
-                    let pause = STAND_BACK_NS.min(until.left(now));
-                    P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
+                if meetings.follows(P::now()) {
+                    until.stand_back(STAND_BACK_NS);
                 }
             }
             Part::Nothing => {}

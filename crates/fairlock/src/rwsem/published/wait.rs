@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::Queued;
 use super::grant::Turn;
 use crate::events::Event;
-use crate::platform::{Platform, Thread, WaitOutcome};
+use crate::platform::{Platform, Thread};
 use crate::rwsem::Kernel;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, GRANTED, Kind, WaitContext, WaitError, Waiter, WakeList};
@@ -105,13 +105,12 @@ impl<P: Platform> Kernel<P> {
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let (mut spun, mut slept) = (false, false);
-        let mut interrupted = None;
+        let mut ended = context.expired(P::now);
         loop {
             if waiter.state() == GRANTED {
                 return Ok(());
             }
-            // Before the try, which is the last act of a wait.
-            let ended = interrupted.or_else(|| context.expired(P::now));
+            // After the end of the wait: its last act is a try.
             let turn = self.try_queued(waiter);
             if turn == Turn::Taken {
                 return Ok(());
@@ -126,13 +125,9 @@ impl<P: Platform> Kernel<P> {
             }
             spun = false;
             self.events.count(Event::sleep(waiter.kind));
-            let until = context.deadline.into_iter().chain(self.timer(waiter, slept)).min();
+            let timer = self.timer(waiter, slept);
             slept = true;
-            let outcome = waiter.thread.parker.park(until, context.interruptible);
-            if outcome == WaitOutcome::Interrupted && context.interruptible {
-                // Acted on after another look: the lock may have become free meanwhile.
-                interrupted = Some(WaitError::Interrupted);
-            }
+            ended = context.sleep(&waiter.thread.parker, timer);
         }
     }
 

@@ -1,8 +1,19 @@
-//! For how long, and how often, threads of all locks look before they do something else.
+//! The ladder that a thread climbs while it waits, at every lock.
+//!
+//! | rung | what the thread does | until |
+//! |---|---|---|
+//! | [`spin`](WaitContext::spin) | looks at a word | the word is as wanted, or its time is over |
+//! | [`stand_back`](WaitContext::stand_back) | looks at nothing, and leaves the lock's line to others | its time is over |
+//! | [`give_way`] | yields its CPU | it has a CPU again |
+//! | [`sleep`](WaitContext::sleep) | sleeps at its parker | it is woken, or its time is over |
+//!
+//! A lock says what its threads look at, and how long they stay on each rung. A time ends at the
+//! deadline of the wait, too. The numbers here are those that mean the same at every lock.
 
 use core::cell::Cell;
 
-use crate::system::System;
+use super::{Parker, WaitContext, WaitError};
+use crate::system::{Atomic, System, WaitOutcome};
 
 /// How often a thread that finds a lock taken looks again, awake, before it gives way to others, or
 /// queues. In looks; compared with those of this wait.
@@ -13,6 +24,46 @@ pub(crate) const LOOK_NS: u64 = 200;
 /// About what it takes to be woken, where there is a CPU. In ns; compared with the time since the
 /// end of a tenure; elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
+
+impl<P: System> WaitContext<'_, P> {
+    /// So long, but not beyond the deadline. The clock is read only if there is one.
+    fn at_most(&self, bound_ns: u64) -> u64 {
+        if self.deadline.is_some() { bound_ns.min(self.left(P::now())) } else { bound_ns }
+    }
+
+    /// Spins until `done` accepts the word's value; tells whether it did.
+    #[inline]
+    pub(crate) fn spin<T, A: Atomic<T>>(
+        &self,
+        word: &A,
+        bound_ns: u64,
+        done: impl Fn(T) -> bool,
+    ) -> bool {
+        P::spin_until(word, self.at_most(bound_ns), done)
+    }
+
+    /// Stays away from the lock.
+    pub(crate) fn stand_back(&self, ns: u64) {
+        self.spin(&P::AtomicU32::new(0), ns, |_: u32| false);
+    }
+
+    /// Sleeps until woken, or until `timer`. Returns why the wait has ended, if it has: to be acted
+    /// on after another look, as the lock may have come free meanwhile.
+    pub(crate) fn sleep(&self, parker: &Parker<P>, timer: Option<u64>) -> Option<WaitError> {
+        let wake = timer.into_iter().chain(self.deadline).min();
+        match parker.park(wake, self.interruptible) {
+            WaitOutcome::Interrupted => Some(WaitError::Interrupted),
+            _ => self.expired(P::now),
+        }
+    }
+}
+
+/// Yields the CPU; returns how long others had it.
+pub(crate) fn give_way<P: System>() -> u64 {
+    let before = P::now();
+    P::yield_now();
+    P::now().saturating_sub(before)
+}
 
 /// Tells a thread that takes locks past their queues when to look at the clock: about once
 /// in [`INTERVAL_NS`](Self::INTERVAL_NS), however long its sections are, so that the clock
