@@ -22,7 +22,7 @@ use crate::platform::{Native, System};
 use crate::ticket::BatchedTicketLock;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
-use word::AtomicWord;
+use word::AtomicState;
 
 type AtomicU32 = <Native as System>::AtomicU32;
 type AtomicUsize = <Native as System>::AtomicUsize;
@@ -64,7 +64,7 @@ type AtomicUsize = <Native as System>::AtomicUsize;
 /// assert!(CONNECTIONS.try_acquire().is_some());
 /// ```
 pub struct Semaphore {
-    word: AtomicWord,
+    word: AtomicState,
     /// Which thread sleeps, and how many permits it wants: valid while the word says that one does.
     first: AtomicUsize,
     wanted: AtomicU32,
@@ -78,7 +78,7 @@ impl Semaphore {
     pub const fn new(permits: u32) -> Self {
         use crate::platform::ConstZero;
         Self {
-            word: AtomicWord::new(permits),
+            word: AtomicState::new(permits),
             first: ConstZero::ZERO,
             wanted: ConstZero::ZERO,
             queue: BatchedTicketLock::new_const(),
@@ -89,7 +89,7 @@ impl Semaphore {
     #[doc(hidden)]
     pub fn new(permits: u32) -> Self {
         Self {
-            word: AtomicWord::new(permits),
+            word: AtomicState::new(permits),
             first: Atomic::new(0),
             wanted: Atomic::new(0),
             queue: BatchedTicketLock::new(),

@@ -98,7 +98,7 @@ impl<P: System> Thread<P> {
 
 impl<P: Platform> Thread<P> {
     /// To be called before the calling thread [parks](Sleeper::park): waits, awake, until `word` is `woken`.
-    /// It spins for at most 4 µs; then, if `yields`, it yields its CPU for at most 30 µs. Neither phase goes
+    /// It spins for at most 4 µs; then, if `yields`, it yields its CPU for at most 50 µs. Neither phase goes
     /// on past `deadline` (nanoseconds of [`System::now`]), and a phase that has lately been in vain
     /// is skipped.
     ///

@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 /// when it finds the mutex free or has it, or after 0.1 ms. So a thread that gets no CPU delays no
 /// other, as long as one of those that were woken runs. If none does, each later wait of the thread
 /// that notified wakes the next one, too, and its next `notify_all` wakes all. A waiting thread may stay
-/// awake for the first 30 µs if notifications came within that time lately; it gives its CPU to any
+/// awake for the first 50 µs if notifications came within that time lately; it gives its CPU to any
 /// other thread that wants it.
 ///
 /// ```

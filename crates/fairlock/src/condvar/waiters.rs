@@ -47,11 +47,7 @@ use super::Mutex;
 use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::TicketLock;
-use crate::wait::{Hint, Wait, WaitContext, WaitError};
-
-/// How long a woken thread gives way to the holder of the mutex before it queues there. In ns;
-/// compared with the time since it began to give way.
-const COMPETE_NS: u64 = 100_000;
+use crate::wait::{Hint, WAKE_NS, Wait, WaitContext, WaitError};
 
 /// A condition variable of [ticket locks](TicketLock) of size `S`.
 ///
@@ -218,7 +214,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             wakes = false;
         }
         let watch = &P::thread().watch;
-        let taken = watch.give_way::<P>(&WaitContext::FOREVER, COMPETE_NS, || mutex.try_lock());
+        let taken = watch.give_way::<P>(&WaitContext::FOREVER, 2 * WAKE_NS, || mutex.try_lock());
         if wakes {
             waiter.notice.wake_next();
         }

@@ -4,14 +4,11 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::system::{Atomic, System};
-use crate::wait::{WaitContext, give_way};
+use crate::wait::{WAKE_NS, WaitContext, give_way};
 
 /// How long a thread spins: about what it costs to sleep and be woken. In ns; compared with the
 /// time since the thread began to wait.
 const SPIN_NS: u64 = 4_000;
-/// How long it then yields: a few times what a wake-up costs. In ns; compared with the time since
-/// it first yielded.
-const YIELD_NS: u64 = 30_000;
 /// A yield that took this long gave the CPU to a thread that is not about to notify. In ns;
 /// compared with how long one yield took.
 const LONG_YIELD_NS: u64 = 1_000_000;
@@ -43,7 +40,7 @@ impl Watch {
 
     /// Waits, awake, until `word` is `woken` or the deadline has passed: spins for at most [`SPIN_NS`],
     /// unless spinning has lately been in vain; then, if the thread `yields`, yields for at most
-    /// [`YIELD_NS`].
+    /// [`WAKE_NS`].
     pub(crate) fn stay_awake<P: System>(
         &self,
         word: &P::AtomicU32,
@@ -62,7 +59,7 @@ impl Watch {
         if yields() {
             // Relaxed: the caller looks again.
             let is_woken = || word.load(Ordering::Relaxed) == woken;
-            self.yields.ended(self.give_way(until, YIELD_NS, is_woken));
+            self.yields.ended(self.give_way(until, WAKE_NS, is_woken));
         }
     }
 

@@ -30,7 +30,7 @@ use super::WATCH_NS;
 use super::sem::{Rules, Sem};
 use super::word::{Flags, Word};
 use crate::events::Event;
-use crate::platform::{Platform};
+use crate::platform::Platform;
 use crate::wait::{Access, Kind, Thread, Wait, WaitContext, WaitError};
 
 impl<P: Platform, D: Rules<P>> Sem<P, D> {

@@ -14,13 +14,13 @@ use crate::platform::{Native, System};
 /// | 32 | `ASLEEP`: the first sleeps until there are as many permits as it wants |
 /// | 33-63 | how many sleeps have begun |
 #[derive(Clone, Copy)]
-pub(super) struct Word(u64);
+pub(super) struct State(u64);
 
 const PERMITS: u64 = u32::MAX as u64;
 const ASLEEP: u64 = 1 << 32;
 const SLEEP: u64 = 1 << 33;
 
-impl Word {
+impl State {
     #[inline]
     pub(super) fn permits(self) -> u32 {
         (self.0 & PERMITS) as u32
@@ -59,9 +59,9 @@ impl Word {
 }
 
 /// The word in memory.
-pub(super) struct AtomicWord(<Native as System>::AtomicU64);
+pub(super) struct AtomicState(<Native as System>::AtomicU64);
 
-impl AtomicWord {
+impl AtomicState {
     #[cfg(not(fairlock_loom))]
     pub(super) const fn new(permits: u32) -> Self {
         Self(core::sync::atomic::AtomicU64::new(permits as u64))
@@ -73,16 +73,16 @@ impl AtomicWord {
     }
 
     #[inline]
-    pub(super) fn load(&self, order: Ordering) -> Word {
-        Word(self.0.load(order))
+    pub(super) fn load(&self, order: Ordering) -> State {
+        State(self.0.load(order))
     }
 
     /// AcqRel: see the module documentation of the semaphore.
     #[inline]
-    pub(super) fn exchange(&self, word: Word, next: Word) -> Result<(), Word> {
+    pub(super) fn exchange(&self, word: State, next: State) -> Result<(), State> {
         let exchanged =
             self.0.compare_exchange(word.0, next.0, Ordering::AcqRel, Ordering::Acquire);
-        exchanged.map(|_| ()).map_err(Word)
+        exchanged.map(|_| ()).map_err(State)
     }
 
     /// The first does not sleep any more.

@@ -182,7 +182,7 @@ impl Pace {
     /// batch.
     pub const LONGEST_NS: u64 = 6_000_000;
     /// A batch is planned to last at least this, so that running threads need
-    /// not alternate at every section. In ns; compared with the planned time of a batch.
+    /// not alternate at every section; and goes on for this when it is reopened. In ns; compared with the planned time of a batch.
     pub const SHORTEST_NS: u64 = 1_000_000;
 
     /// When to look whether it is time to close the batch: after 1, 2, 4 … services, so before it

@@ -3,13 +3,13 @@
 use core::sync::atomic::Ordering;
 
 use super::batch::{BatchSize, Step};
-use super::lock::TicketLock;
+use super::lock::{Own, TicketLock};
 use super::park::{Lot, Popped};
 use super::reopen::MOST_TIMES;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::Platform;
-use crate::wait::Parker;
+use crate::wait::{FEW_WAKES, Parker};
 
 /// How LOCK is given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,15 @@ pub(super) enum Passes {
     Release { fair: bool },
     /// By a thread that waited in vain for the solo holder.
     Withdrawal,
+}
+
+/// LOCK is being given up.
+struct Leaving<P: Platform> {
+    how: Passes,
+    step: Step,
+    /// How many of the next batch's first tickets were given up.
+    skipped: u32,
+    kicks: Kicks<P>,
 }
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
@@ -47,9 +56,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if let Passes::Release { .. } = how {
             step = S::pace(&mut own.pace, word.0, P::now);
         }
-        let mut kicks = Kicks::new();
-        // How many of the next batch's first tickets were given up.
-        let mut skipped = 0;
+        let mut leaving = Leaving { how, step, skipped: 0, kicks: Kicks::new() };
         loop {
             if word.has_inbox() {
                 // The flag first, then the inbox: a waiter that pushes after the inbox was emptied
@@ -58,46 +65,16 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 own.lot.collect(&self.inbox, word, S::MAX);
             }
             // Everything below goes by this word: the exchange fails if it has changed.
-            if word.left(S::MAX) == 1 && !matches!(step, Step::Next(_)) {
-                step = S::pace(&mut own.pace, word.0, P::now);
+            if word.left(S::MAX) == 1 && !matches!(leaving.step, Step::Next(_)) {
+                leaving.step = S::pace(&mut own.pace, word.0, P::now);
             }
-            let mut released = Word::IDLE;
-            // Where the lock becomes IDLE nobody waits, so nobody is in the lists (invariant 2).
-            if word.outstanding() > 1 {
-                let mut next = match how {
-                    Passes::Release { .. } => word.released(),
-                    Passes::Withdrawal => word.withdrawn(),
-                };
-                if let Step::Next(size) = step {
-                    while own.lot.pop_given_up(next.skipped(skipped)) {
-                        skipped += 1;
-                    }
-                    next = next.skipped(skipped).with_left(size, S::MAX);
-                    own.lot.count_ready(next, S::MAX);
+            let released = match self.released(own, word, &mut leaving) {
+                Ok(released) => released,
+                Err(now) => {
+                    word = now;
+                    continue;
                 }
-                if next.outstanding() > 0 {
-                    let fair = how == Passes::Release { fair: true };
-                    if fair || step == Step::Close {
-                        next = next.closed(S::MAX);
-                    }
-                    if S::LONG && how != Passes::Withdrawal {
-                        self.say_whether_to_reopen(word, next, fair, step, &own.pace);
-                    }
-                    if !own.lot.is_empty() {
-                        let fresh = matches!(step, Step::Next(_));
-                        let has_heir = self.hints.load().has_heir();
-                        match choose::<P, S>(&mut own.lot, next, fresh, has_heir, &mut kicks) {
-                            Chosen::Enough => {}
-                            Chosen::GivenUp => {
-                                word = self.retire(word);
-                                continue;
-                            }
-                            Chosen::Nobody => continue,
-                        }
-                    }
-                    released = next.with_parked(!own.lot.is_empty());
-                }
-            }
+            };
             if let Passes::Release { .. } = how {
                 self.ticketed.set(released != Word::IDLE);
             }
@@ -111,7 +88,54 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if word.has_parked() {
             events::count(Event::ReleasedSlow);
         }
-        kicks.send();
+        leaving.kicks.send();
+    }
+
+    /// What `word` becomes when the lock is let go; what it is now if something else had to be done
+    /// first. Takes out of the lot the waiters to kick.
+    fn released(
+        &self,
+        own: &mut Own<P, S>,
+        word: Word,
+        leaving: &mut Leaving<P>,
+    ) -> Result<Word, Word> {
+        if word.outstanding() <= 1 {
+            // Nobody waits, so nobody is in the lists (invariant 2).
+            return Ok(Word::IDLE);
+        }
+        let (how, step) = (leaving.how, leaving.step);
+        let mut next = match how {
+            Passes::Release { .. } => word.released(),
+            Passes::Withdrawal => word.withdrawn(),
+        };
+        if let Step::Next(size) = step {
+            while own.lot.pop_given_up(next.skipped(leaving.skipped)) {
+                leaving.skipped += 1;
+            }
+            next = next.skipped(leaving.skipped).with_left(size, S::MAX);
+            own.lot.count_ready(next, S::MAX);
+        }
+        if next.outstanding() == 0 {
+            // All the others have given up.
+            return Ok(Word::IDLE);
+        }
+        let fair = how == Passes::Release { fair: true };
+        if fair || step == Step::Close {
+            next = next.closed(S::MAX);
+        }
+        if S::LONG && how != Passes::Withdrawal {
+            self.say_whether_to_reopen(word, next, fair, step, &own.pace);
+        }
+        if !own.lot.is_empty() {
+            let fresh = matches!(step, Step::Next(_));
+            let has_heir = self.hints.load().has_heir();
+            match choose::<P, S>(&mut own.lot, next, fresh, has_heir, &mut leaving.kicks) {
+                Chosen::Enough => {}
+                Chosen::GivenUp => return Err(self.retire(word)),
+                Chosen::Nobody => return Err(word),
+            }
+        }
+        Ok(next.with_parked(!own.lot.is_empty()))
     }
 
     /// Says whether the batch may be reopened once the word, now `word`, has become `next`.
@@ -206,23 +230,20 @@ enum Chosen {
     Nobody,
 }
 
-/// Kicks of one release at most. The rest is left to the threads kicked: they kick others when they
-/// release the lock. In waiters; compared with those kicked by this release.
-const MOST_KICKS: usize = 8;
-
-/// Threads to kick once the lock is released.
+/// Threads to kick once the lock is released: few. The rest is left to the threads kicked, which kick
+/// others when they release the lock.
 struct Kicks<P: Platform> {
     len: usize,
-    parkers: [Option<&'static Parker<P>>; MOST_KICKS],
+    parkers: [Option<&'static Parker<P>>; FEW_WAKES],
 }
 
 impl<P: Platform> Kicks<P> {
     fn new() -> Self {
-        Self { len: 0, parkers: [None; MOST_KICKS] }
+        Self { len: 0, parkers: [None; FEW_WAKES] }
     }
 
     fn is_full(&self) -> bool {
-        self.len == MOST_KICKS
+        self.len == FEW_WAKES
     }
 
     /// A kick for which there is no room is made at once.

@@ -3,8 +3,8 @@
 //! Once a batch takes no more tickets, only its stragglers may take the lock. One of them that was
 //! preempted, or woken behind other programs, would keep everybody else waiting for as long as the
 //! system pleases. So a waiter of the next batch that has a CPU and has seen the lock free for
-//! [`FREE_NS`] *reopens* the batch: it takes the lock, as do those before it in the line, and after
-//! them whoever comes, for [`GOES_ON_NS`]. Then the batch closes again. From one time to the next,
+//! as long as a wake-up takes *reopens* the batch: it takes the lock, as do those before it in the line, and after
+//! them whoever comes, for as long as the shortest batch. Then the batch closes again. From one time to the next,
 //! the lock must have been free for twice as long, and the batch goes on for twice as long. So a
 //! straggler that was away for a while waits about as long again, and what is lost waiting for it
 //! is a small part of the time.
@@ -22,21 +22,22 @@
 
 use core::sync::atomic::Ordering;
 
-use super::batch::BatchSize;
+use super::batch::{BatchSize, Pace};
 use super::lock::TicketLock;
 use super::word::Word;
 use crate::platform::Platform;
-use crate::wait::WaitContext;
+use crate::wait::{WAKE_NS, WaitContext};
 
-/// How long the lock must have been free: about as long as a wake-up takes. (Time stands
-/// still in model checks.) In ns, doubled each time; compared with how long the lock has been free.
-const FREE_NS: u64 = if cfg!(fairlock_loom) { 0 } else { 40_000 };
-/// For how long the batch goes on. In ns, doubled each time; compared with the length of a section,
-/// for a number of tickets.
-const GOES_ON_NS: u64 = 1_000_000;
 /// How often a batch is reopened at most: for 31 ms altogether. In times; compared with those of
 /// this batch.
 pub(super) const MOST_TIMES: u32 = 5;
+
+/// How long the lock must have been free before the batch is reopened, if it may still be that
+/// often: as long as a wake-up takes, and twice as long each time. Time stands still in model
+/// checks.
+const fn free_for(times_left: u32) -> u64 {
+    if cfg!(fairlock_loom) { 0 } else { WAKE_NS << (MOST_TIMES - times_left) }
+}
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// How many tickets of the next batch one reopening may serve before the holder counts them.
@@ -57,7 +58,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// How long the lock must be free until the batch may be reopened, if it may be.
     pub(super) fn reopens_after(&self) -> Option<u64> {
         let times = self.hints.load().times_left();
-        (S::LONG && times > 0).then(|| FREE_NS << (MOST_TIMES - times))
+        (S::LONG && times > 0).then(|| free_for(times))
     }
 
     /// For a waiter of a later batch, which saw the word as `before` this long ago: takes the lock
@@ -96,7 +97,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let mut word = self.load();
         // Nobody else changes what is left of the batch.
         let left = word.left(S::MAX);
-        let goes_on_ns = GOES_ON_NS << (MOST_TIMES - times);
+        let goes_on_ns = Pace::SHORTEST_NS << (MOST_TIMES - times);
         let spent = S::spent(&own.pace, word.0);
         let tickets = S::reopen(&mut own.pace, goes_on_ns, P::now);
         let left = left + tickets.min(S::MAX.saturating_sub(spent + left));
@@ -141,21 +142,21 @@ mod tests {
 
     #[test]
     fn a_batch_is_reopened_when_its_lock_has_been_free_for_long_enough() {
-        let lock = closed(GOES_ON_NS, 1, 1);
+        let lock = closed(Pace::SHORTEST_NS, 1, 1);
         let word = lock.load();
-        assert!(!lock.reopen(101, word, FREE_NS - 1));
+        assert!(!lock.reopen(101, word, free_for(MOST_TIMES) - 1));
         assert!(!lock.reopen(100, word, u64::MAX), "it is of the batch itself");
         assert!(!lock.reopen(101, word.with_ticket().locked(), u64::MAX), "it was not free");
-        assert!(lock.reopen(101, word, FREE_NS));
+        assert!(lock.reopen(101, word, free_for(MOST_TIMES)));
         let word = lock.load();
         assert!(word.is_locked() && [100, 101].iter().all(|&ticket| word.is_eligible(ticket, MAX)));
         assert_eq!(lock.hints.load().times_left(), MOST_TIMES - 1);
-        assert_eq!(lock.reopens_after(), Some(2 * FREE_NS));
+        assert_eq!(lock.reopens_after(), Some(2 * free_for(MOST_TIMES)));
     }
 
     #[test]
     fn those_that_a_reopened_batch_serves_are_kicked_in_their_turn() {
-        let lock = closed(GOES_ON_NS, 1, 1);
+        let lock = closed(Pace::SHORTEST_NS, 1, 1);
         let entry = Parked::new(101, &Native::thread().ticket_parker);
         // SAFETY: the lists are not used any more when the entry goes.
         unsafe { lock.inbox.push(&entry, false) };

@@ -29,7 +29,7 @@
 //! store. The store may wipe away an address that came in the instant between the look and the
 //! store: a store cannot tell. Hence the first in line always sleeps on a timer. In this case,
 //! which takes a preemption between two neighbouring instructions, it sleeps beside a free lock for
-//! as long as it has slept before, and for 1.6 ms at most ([`NAP_NS`]).
+//! as long as it has slept before, and for 1.6 ms at most ([`Naps`]).
 //!
 //! *Freeing.* The last access of a release is to `solo`, or to a thread record, which is never
 //! freed.
@@ -38,7 +38,7 @@ use core::sync::atomic::Ordering;
 
 use crate::events::{self, Event};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Parker, WaitContext, WaitError};
+use crate::wait::{Naps, Parker, WAKE_NS, WaitContext, WaitError};
 
 /// A value of the holder's word, other than the two below: somebody holds the lock without a
 /// ticket, and this says who sleeps until the lock is free. It is an address of a parker, or, for
@@ -62,14 +62,6 @@ impl<P: Platform> Note<P> for u32 {
     const FREE: Self = 0;
     const HELD: Self = 1;
 }
-
-/// How long a waiter spins before it sleeps, and after each kick: about what a wake-up costs. In
-/// ns; compared with the time since the waiter began to spin.
-pub(super) const SPIN_NS: u64 = 40_000;
-/// How long the first sleep is, and the longest. Each is twice the one before: a thread that waits
-/// for a long section wakes up in vain, for some microseconds, 600 times a second. In ns; compared
-/// with nothing: it is the length of a sleep, which doubles.
-const NAP_NS: (u64, u64) = (SPIN_NS, 1_600_000);
 
 pub(crate) struct Solo<P: Platform, N: Note<P> = usize> {
     holder: N::Atomic,
@@ -148,6 +140,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
     }
 
     /// Spins for a bounded time; returns whether `solo` was found free.
+    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) fn spin(&self, bound_ns: u64) -> bool {
         P::spin_until(&self.holder, bound_ns, |holder: N| holder == N::FREE)
     }
@@ -165,7 +158,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         note: impl Fn(&'static Parker<P>) -> N,
     ) -> Result<(), WaitError> {
         while !self.is_left() {
-            if !until.spin(&self.holder, SPIN_NS, |holder: N| holder == N::FREE) {
+            if !until.spin(&self.holder, WAKE_NS, |holder: N| holder == N::FREE) {
                 self.sleep_until_free(until, &note)?;
             }
         }
@@ -184,7 +177,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         events::count(Event::TakenSlow);
         let parker = until.parker(P::thread());
         let note = note(parker);
-        let mut nap = NAP_NS.0;
+        let mut naps = Naps::new(WAKE_NS);
         let mut ended = None;
         while self.is_held() {
             if let Some(why) = ended {
@@ -204,8 +197,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
             let before =
                 self.holder.compare_exchange(N::HELD, note, Ordering::Release, Ordering::Relaxed);
             if before != Err(N::FREE) {
-                ended = until.sleep(parker, Some(P::now() + nap));
-                nap = (2 * nap).min(NAP_NS.1);
+                ended = until.sleep(parker, Some(P::now() + naps.next()));
             }
         }
         Ok(())
@@ -280,7 +272,10 @@ mod tests {
             LEAVES_AT.set(NOW.get() + held);
             SOLO.wait_until_free(&WaitContext::FOREVER).unwrap();
             let late = NOW.get() - LEAVES_AT.get();
-            assert!(late <= NAP_NS.1, "asleep beside a free lock for {late} ns after {held}");
+            assert!(
+                late <= Naps::LONGEST_NS,
+                "asleep beside a free lock for {late} ns after {held}"
+            );
             assert!(!SOLO.is_held());
         }
     }

@@ -4,33 +4,16 @@ use super::batch::BatchSize;
 use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
 use super::release::Passes;
-use super::solo::SPIN_NS;
 use super::word::Word;
 use crate::events::{self, Event};
-use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{Meeting, WaitContext, WaitError};
+use crate::platform::Platform;
+use crate::wait::{Meeting, Naps, SOON_NS, WAKE_NS, WaitContext, WaitError, give_way};
 
-/// As [`SPIN_NS`], for a waiter that cannot run soon: its turn comes after those of more waiters than
-/// there are CPUs. In ns; compared with the time since the waiter began to spin.
-const SPIN_FAR_NS: u64 = 2_000;
-/// The same for a waiter that could have gone first, but saw others do so [`HOT_SECTIONS`] times:
-/// the lock is busy without it. In a crowd only [`OVERTAKINGS`] by later tickets count. In ns;
-/// compared with the time since the waiter began to spin.
-const SPIN_HOT_NS: u64 = 10_000;
-/// How many sections of others make it so. In sections; compared with those since the spin began.
+/// A waiter that could have gone first, and saw others do so this often, sleeps on a timer: the lock
+/// is busy without it. In sections; compared with those since the spin began.
 const HOT_SECTIONS: u32 = 4;
 /// The same in a crowd. In sections; compared with those of later tickets since the spin began.
 const OVERTAKINGS: u32 = 32;
-/// While the stragglers of a long batch come in, as many of those that wait for the next one as
-/// there are CPUs stay awake; the others park at once. If nobody was served for this long, those
-/// awake yield their CPUs, again and again: to the stragglers, which they would keep from running,
-/// or to the threads about to be kicked. A CPU that slept instead would take as long to wake as a
-/// straggler needs. In ns; compared with the time since somebody was served.
-const YIELD_AFTER_NS: u64 = 2_000;
-/// A waiter of the current batch stays awake if the batch closes within this:
-/// its turn comes before a kick could pay. In ns; compared with the time left until the batch
-/// closes.
-const SPIN_CLOSING_NS: u64 = 100_000;
 /// This many threads that hold or want the lock are a crowd, if there is a CPU for each of them. In
 /// threads; compared with those that hold or want the lock.
 const CROWD: u32 = 3;
@@ -40,23 +23,13 @@ const NEAR: u32 = 2;
 /// The time between two looks at the pace of others that may go first. In ns for each thread ahead;
 /// compared with the time since the last look.
 const RACE_NS: u64 = 500;
+
 /// The time between two looks at the lock once others have gone first time and again: at least and
 /// at most. In ns; compared with an eighth of the time until the batch closes.
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
-/// A thread whose wait has a deadline, and that finds the lock in use twice within this while more
-/// threads want it than there are CPUs, sleeps at once. Otherwise a thread that tries again and
-/// again with short waits would each time compete with the threads that work. In ns; compared with
-/// the time since the thread last found the lock in use.
-const TRIES_AGAIN_NS: u64 = 50_000;
-/// A thread that is back with a ticket given up leaves a free lock to the others for this long:
-/// more than a running thread needs to come back. It sleeps if one of them takes the lock. In ns;
-/// compared with the time since the thread came back.
-#[cfg(feature = "alloc")]
-const LEAVE_NS: u64 = 2_000;
-/// How long the heir sleeps: the first time, and the longest. Less if the batch closes sooner: the
-/// heir is awake then, and nobody has to kick it. In ns; compared with nothing: it is the length of
-/// a sleep, which doubles.
-const NAP_NS: (u64, u64) = (200_000, 1_600_000);
+/// How long the heir sleeps the first time. In ns; compared with nothing: it is the length of a
+/// sleep.
+const NAP_NS: u64 = 200_000;
 
 /// Why a spin ended without the lock. Either the lock did not come free, or it was not yet this
 /// thread's turn ([`WAITING`](Self::WAITING)). Or others of the open batch were quicker, time and
@@ -77,7 +50,34 @@ impl InVain {
 
     /// How long to sleep in order to be awake when the batch closes.
     fn until_closing(self) -> u64 {
-        if self.is_overtaken() { self.0.saturating_sub(SPIN_CLOSING_NS) } else { u64::MAX }
+        if self.is_overtaken() { self.0.saturating_sub(WAKE_NS) } else { u64::MAX }
+    }
+}
+
+/// What a waiter that is awake does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Its batch is open: whoever runs may go first.
+    Races,
+    /// Its batch has not begun. While the stragglers of a long batch come in, as many of those that
+    /// wait for the next one as there are CPUs stay awake; the others park at once. If nobody was
+    /// served for a moment, those awake yield their CPUs, again and again: to the stragglers, which
+    /// they would keep from running, or to the threads about to be kicked. A CPU that slept instead
+    /// would take as long to wake as a straggler needs.
+    Yields,
+    /// The others are ahead, and the lock comes free in its turn.
+    Waits,
+}
+
+impl Part {
+    fn of<S: BatchSize>(word: Word, ticket: u32) -> Self {
+        // Loom takes a yield for a promise that somebody else must run, and would not see the
+        // thread park.
+        match word.is_eligible(ticket, S::MAX) {
+            true if word.is_open(S::MAX) => Self::Races,
+            false if S::LONG && !cfg!(fairlock_loom) => Self::Yields,
+            _ => Self::Waits,
+        }
     }
 }
 
@@ -159,7 +159,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let why = if until.deadline.is_some()
             && before.is_open(S::MAX)
             && before.outstanding() > P::cpus() as u32
-            && thread.contended.again_within(TRIES_AGAIN_NS, P::now())
+            // Otherwise a thread that tries again and again with short waits would each time compete
+            // with the threads that work.
+            && thread.contended.again_within(WAKE_NS, P::now())
         {
             InVain::OVERTAKEN
         } else {
@@ -186,8 +188,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let Some(place) = self.place_given_up(thread) else { return Ok(None) };
         let entry = &place.entry;
         let before = self.load();
+        // The thread, which is back, leaves a free lock to the others for longer than a running one
+        // needs to come back, and sleeps if one of them takes the lock.
         let in_use = |word: Word| word.is_locked() || word.head() != before.head();
-        if !self.word.spin_until(LEAVE_NS.min(until.left(P::now())), in_use)
+        if !self.word.spin(SOON_NS, until, in_use)
             && let Some(taken) = self.take(self.load(), entry.ticket.get(), until)
         {
             // SAFETY: LOCK was taken.
@@ -201,84 +205,56 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     /// Waits awake for a bounded time.
     pub(super) fn spin(&self, ticket: u32, until: &WaitContext<'_, P>) -> Result<Taken, InVain> {
-        let still = P::AtomicU32::new(0);
         let mut started = P::now();
         let mut first = self.load();
-        let mut raced = false;
+        let mut part = Part::Waits;
         loop {
             let word = self.load();
             if let Some(taken) = self.take(word, ticket, until) {
                 return Ok(taken);
             }
             let now = P::now();
-            let left = until.left(now);
             if until.expired(|| now).is_some() {
                 return Err(InVain::WAITING);
             }
+            let before = core::mem::replace(&mut part, Part::of::<S>(word, ticket));
             let crowd = (CROWD..=P::cpus() as u32).contains(&word.outstanding());
-            if crowd && word.served_since(first) > 0 && word.overtook(ticket) == 0 {
-                // The line moves, with a CPU for everybody in it: a thread that went to sleep would
-                // hold up those behind it.
+            // The batch has closed, so only its stragglers are ahead now; or one of them was just
+            // served. Or the line moves, with a CPU for everybody in it: a thread that went to sleep
+            // would hold up those behind it.
+            let moves = part == Part::Yields || (crowd && word.overtook(ticket) == 0);
+            let closed = before == Part::Races && part != Part::Races;
+            if closed || (moves && word.served_since(first) > 0) {
                 (started, first) = (now, word);
             }
-            let mine = word.is_eligible(ticket, S::MAX);
-            let racing = mine && word.is_open(S::MAX);
-            // Loom takes a yield for a promise that somebody else must run, and would not see the
-            // thread park.
-            let yields = !mine && S::LONG && !cfg!(fairlock_loom);
-            if (raced && !racing) || (yields && word.served_since(first) > 0) {
-                // The batch has closed: only its stragglers are ahead now; or one
-                // of them was just served.
-                (started, first) = (now, word);
-            }
-            raced = racing;
             let spun = now.wrapping_sub(started);
-            let (bound, why) = if racing {
-                let sections = word.served_since(first);
-                let hot = if crowd {
-                    word.overtook(ticket) - first.overtook(ticket) >= OVERTAKINGS
-                } else {
-                    sections >= HOT_SECTIONS
-                };
-                patience(hot, sections, word.left(S::MAX), spun)
-            } else if yields && word.rank(ticket, S::MAX) >= P::cpus() as u32 {
-                (0, InVain::WAITING)
-            } else if yields {
-                (self.reopens_after().unwrap_or(0).max(SPIN_NS), InVain::WAITING)
-            } else if !mine && word.distance(ticket) > P::cpus() as u32 {
-                (SPIN_FAR_NS, InVain::WAITING)
-            } else {
-                (SPIN_NS, InVain::WAITING)
-            };
+            let (bound, why) = self.patience(part, ticket, word, first, crowd, spun);
             if spun >= bound {
-                return self.end_spin(mine, ticket, first, spun, why);
+                return self.end_spin(ticket, first, spun, why);
             }
             if why.is_overtaken() {
                 // The holder keeps its cache lines while others look only now and then; more often
                 // towards the end.
-                let pause = (why.0 / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
-                P::spin_until(&still, pause.min(left), |_| false);
-            } else if yields && spun > YIELD_AFTER_NS {
-                P::yield_now();
+                until.stand_back((why.0 / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1));
+            } else if part == Part::Yields && spun > SOON_NS {
+                give_way::<P>();
             } else {
-                // In a crowd let those go that came first: many at once would take the
-                // lock's cache line from the holder and from each other.
-                let in_order = racing && crowd;
+                // In a crowd let those go that came first: many at once would take the lock's cache
+                // line from the holder and from each other.
+                let in_order = crowd && part == Part::Races;
                 let ahead = |word: Word| if in_order { word.ahead(ticket) / NEAR } else { 0 };
-                let bound = if racing {
+                let look_ns = match part {
                     // Others may go first: wake often enough to count how often they do.
-                    RACE_NS * u64::from(1 + ahead(word))
-                } else if yields {
-                    YIELD_AFTER_NS
-                } else {
-                    bound - spun
+                    Part::Races => RACE_NS * u64::from(1 + ahead(word)),
+                    Part::Yields => SOON_NS,
+                    Part::Waits => bound - spun,
                 };
-                let can_take = |word| can_take::<S>(word, ticket) && ahead(word) == 0;
-                if self.word.spin_until(bound.min(left), can_take) {
+                let may = |word| can_take::<S>(word, ticket) && ahead(word) == 0;
+                if self.word.spin(look_ns, until, may) {
                     continue;
                 }
-                if !racing && !yields {
-                    return self.end_spin(mine, ticket, first, spun, why);
+                if part == Part::Waits {
+                    return self.end_spin(ticket, first, spun, why);
                 }
             }
             // A clock that stands still is a model checker's: one look is all.
@@ -288,17 +264,44 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
+    /// How long to stay awake, and why no longer: the thread has spun since the word was `first`.
+    fn patience(
+        &self,
+        part: Part,
+        ticket: u32,
+        word: Word,
+        first: Word,
+        crowd: bool,
+        spun: u64,
+    ) -> (u64, InVain) {
+        let sections = word.served_since(first);
+        let is_hot = || match crowd {
+            true => word.overtook(ticket) - first.overtook(ticket) >= OVERTAKINGS,
+            false => sections >= HOT_SECTIONS,
+        };
+        let bound = match part {
+            Part::Races if is_hot() => {
+                let closing = spun * u64::from(word.left(S::MAX)) / u64::from(sections);
+                let soon = closing < WAKE_NS;
+                return (if soon { 2 * WAKE_NS } else { SOON_NS }, InVain(closing));
+            }
+            Part::Yields if word.rank(ticket, S::MAX) >= P::cpus() as u32 => 0,
+            Part::Yields => self.reopens_after().unwrap_or(0).max(WAKE_NS),
+            Part::Waits
+                if !word.is_eligible(ticket, S::MAX)
+                    && word.distance(ticket) > P::cpus() as u32 =>
+            {
+                SOON_NS
+            }
+            _ => WAKE_NS,
+        };
+        (bound, InVain::WAITING)
+    }
+
     /// The end of a spin: takes the lock if it has been free all along and the batch may be
     /// reopened.
-    fn end_spin(
-        &self,
-        mine: bool,
-        ticket: u32,
-        first: Word,
-        spun: u64,
-        why: InVain,
-    ) -> Result<Taken, InVain> {
-        if S::LONG && !mine && self.reopen(ticket, first, spun) { Ok(Ok(())) } else { Err(why) }
+    fn end_spin(&self, ticket: u32, first: Word, spun: u64, why: InVain) -> Result<Taken, InVain> {
+        if S::LONG && self.reopen(ticket, first, spun) { Ok(Ok(())) } else { Err(why) }
     }
 
     /// Parks until kicked, spins again, and so on until LOCK is taken or the wait ends.
@@ -361,18 +364,14 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // The lock was held, or serving another batch, after INBOX was up: a
         // release will look for us (invariant 3).
-        let mut nap = NAP_NS.0;
+        let mut naps = Naps::new(NAP_NS);
         while !entry.is_out() {
-            let wake = heir.map(|why| P::now() + nap.min(why.until_closing()));
-            let wake = wake.into_iter().chain(until.deadline).min();
-            let outcome = entry.parker.park(wake, until.interruptible);
+            // Less if the batch closes sooner: the heir is awake then, and nobody has to kick it.
+            let timer = heir.map(|why| P::now() + naps.next().min(why.until_closing()));
+            let ended = until.sleep(entry.parker, timer);
             if entry.is_out() {
                 break;
             }
-            let ended = match outcome {
-                WaitOutcome::Interrupted => Some(WaitError::Interrupted),
-                _ => until.expired(P::now),
-            };
             if let Some(why) = ended {
                 return Slept::Ended(why);
             }
@@ -387,7 +386,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 Ok(taken) => return Slept::Taken(taken),
                 Err(why) => heir = Some(why),
             }
-            nap = (2 * nap).min(NAP_NS.1);
         }
         Slept::Kicked
     }
@@ -406,18 +404,5 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if !entry.is_out() {
             own.lot.remove(entry);
         }
-    }
-}
-
-/// How long to spin for a lock that others may take first, and, if it is `hot`,
-/// do: `sections` have passed in `spun`, and the batch has `left` more.
-fn patience(hot: bool, sections: u32, left: u32, spun: u64) -> (u64, InVain) {
-    if !hot {
-        (SPIN_NS, InVain::WAITING)
-    } else {
-        let closing = spun * u64::from(left) / u64::from(sections);
-        let soon = closing < SPIN_CLOSING_NS;
-        let bound = if soon { 2 * SPIN_CLOSING_NS } else { SPIN_HOT_NS };
-        (bound, InVain(closing))
     }
 }

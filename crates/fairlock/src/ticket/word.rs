@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::system::{Atomic, ConstZero, System};
+use crate::wait::WaitContext;
 
 /// A value of the lock word.
 ///
@@ -293,9 +294,14 @@ impl<P: System> AtomicWord<P> {
         Word(self.0.fetch_and(!INBOX, Ordering::Acquire)).without_inbox()
     }
 
-    /// Spins for a bounded time; whether the word is as `done` wants it.
-    pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
-        P::spin_until(&self.0, bound_ns, |word| done(Word(word)))
+    /// Spins until the word is as `done` wants it; tells whether it was.
+    pub(super) fn spin(
+        &self,
+        bound_ns: u64,
+        until: &WaitContext<'_, P>,
+        done: impl Fn(Word) -> bool,
+    ) -> bool {
+        until.spin(&self.0, bound_ns, |word| done(Word(word)))
     }
 }
 

@@ -21,8 +21,12 @@ pub(crate) const LOOKS: u32 = 3;
 /// The first pause between two such looks; each is twice as long as the one before. In ns; compared
 /// with the time since the last look.
 pub(crate) const LOOK_NS: u64 = 200;
-/// About what it takes to be woken, where there is a CPU. In ns; compared with the time since the
-/// end of a tenure; elsewhere it is the length of a sleep.
+/// More than a thread that runs needs to leave a lock, or to come back to it. In ns; compared with the
+/// time since the thread came, or since the last look; elsewhere it is the length of a pause.
+pub(crate) const SOON_NS: u64 = 2_000;
+/// About what it takes to be woken, where there is a CPU: whoever can expect its turn sooner stays
+/// awake. In ns; compared with the time since the thread came, or since its turn was to begin;
+/// elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
 
 impl<P: System> WaitContext<'_, P> {
@@ -55,6 +59,26 @@ impl<P: System> WaitContext<'_, P> {
             WaitOutcome::Interrupted => Some(WaitError::Interrupted),
             _ => self.expired(P::now),
         }
+    }
+}
+
+/// How long a thread sleeps that nobody may wake: each time for twice as long. A thread that waits for a
+/// long section wakes up in vain, for some microseconds, 600 times a second.
+pub(crate) struct Naps(u64);
+
+impl Naps {
+    /// In ns; compared with twice the last sleep.
+    pub(crate) const LONGEST_NS: u64 = 1_600_000;
+
+    pub(crate) fn new(first_ns: u64) -> Self {
+        Self(first_ns)
+    }
+
+    /// The length of the next one.
+    pub(crate) fn next(&mut self) -> u64 {
+        let this = self.0;
+        self.0 = (2 * this).min(Self::LONGEST_NS);
+        this
     }
 }
 

@@ -21,12 +21,10 @@ const CLOSE: u64 = 3;
 /// One meeting in so many is timed: from its beginning to the beginning of the next one. In
 /// meetings; compared with those since the last timed one.
 const TIMED: u32 = 4;
-/// A thread stands back when so many have been timed, one after the other at the same mutex. In
-/// meetings; compared with those timed at this mutex.
-const ENOUGH: u32 = 3;
-/// The share of the last meeting in the averages: one in so many. In meetings; compared with
-/// nothing: it is a divisor.
-const LAST: u64 = 4;
+/// An average is that of the last so many, of which the last has this share; a thread stands back
+/// when so many have been timed, one after the other at the same mutex. In meetings; compared with
+/// those timed at this mutex.
+const ENOUGH: u32 = 4;
 /// How long a thread that stands back leaves the mutex to the others. In ns; compared with the wait
 /// and the pause between two meetings, and with the time since it stood back.
 const STAND_BACK_NS: u64 = 16_000;
@@ -101,7 +99,7 @@ impl Meetings {
         let timed = self.timed.get();
         for (average, last) in [(&self.waits, waited), (&self.gaps, gap)] {
             let before = if timed == 0 { last } else { average.get() };
-            average.set((before * (LAST - 1) + last) / LAST);
+            average.set((before * u64::from(ENOUGH - 1) + last) / u64::from(ENOUGH));
         }
         self.timed.set(ENOUGH.min(timed + 1));
         self.timed.get() == ENOUGH && 2 * self.gaps.get() < CLOSE * self.waits.get()
@@ -182,8 +180,8 @@ mod tests {
 
     #[test]
     fn only_threads_that_are_back_at_once_stand_back() {
-        assert_eq!(too_many(50, |_| 50, 1), 998);
-        assert_eq!(too_many(50, |_| 70, 1), 998);
+        assert_eq!(too_many(50, |_| 50, 1), 997);
+        assert_eq!(too_many(50, |_| 70, 1), 997);
         assert_eq!(too_many(50, |_| 80, 1), 0);
     }
 

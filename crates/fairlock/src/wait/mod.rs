@@ -14,7 +14,7 @@ pub use crate::cancel::CancelToken;
 pub use crate::thread::Thread;
 pub(crate) use context::{Cancels, WaitContext};
 pub use context::{Wait, WaitError};
-pub(crate) use ladder::{LOOK_NS, LOOKS, StealClock, WAKE_NS, give_way};
+pub(crate) use ladder::{LOOK_NS, LOOKS, Naps, SOON_NS, StealClock, WAKE_NS, give_way};
 pub(crate) use meetings::{Meeting, Meetings};
 pub(crate) use queue::Queue;
 pub use sleeper::Sleeper;

@@ -23,18 +23,12 @@ use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS, WRITER_SLOTS
 use crate::range::span::Span;
 use crate::range::tree::NIL;
 use crate::range::tree::queue::Queue;
-use crate::wait::Kind;
+use crate::wait::{Kind, SOON_NS, WAKE_NS};
 
 /// A range that goes to the tree closes up to two stripes, and a range that meets one of these goes
 /// there too, and closes two. If stripes were few, that would go on until nobody is left in one. In
 /// stripes for each CPU; compared with nothing: so many are made.
 const STRIPES_A_CPU: usize = 6;
-/// How long those who find no slot wait for the lock to be striped. In ns; compared with the time
-/// since slots ran out.
-const CROWD_NS: u64 = 20_000;
-/// How long a thread that has taken a slot may need to write its range there, if it has a CPU. In
-/// ns; compared with the time since the slot was seen taken and empty.
-const TAKING_NS: u64 = 10_000;
 
 /// The stripes as all see them.
 pub(in crate::range) struct Striped<P: Platform> {
@@ -176,7 +170,7 @@ impl<P: Platform> Core<P> {
         self.is_crowded()
             // Relaxed: a guess.
             && !self.word.load(Ordering::Relaxed).has_any(Flags::NOT_FAST.without(Flags::TREE))
-            && P::spin_until(&self.striped.shift, CROWD_NS, |shift| shift != 0)
+            && P::spin_until(&self.striped.shift, WAKE_NS, |shift| shift != 0)
     }
 
     /// In a crowd, to which `span` belongs: stripes the lock if that keeps the ranges apart. `Some`
@@ -217,7 +211,7 @@ impl<P: Platform> Core<P> {
         };
         // Whether a slot is just being taken, or left, for longer than that should take.
         let is_unknown = |slot: usize| {
-            !P::spin_until(&self.slots[slot], TAKING_NS, |packed| packed != 0)
+            !P::spin_until(&self.slots[slot], SOON_NS, |packed| packed != 0)
                 && self.word.load(Ordering::Relaxed).has_slot(slot)
         };
         if word.has_any(Flags::DRAIN.with(Flags::TRACED))

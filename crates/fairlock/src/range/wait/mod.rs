@@ -27,8 +27,8 @@ use super::slots::Missed;
 use super::span::Span;
 use super::{Core, Hold};
 use crate::events::Event;
-use crate::platform::{Atomic, Platform, Thread, WaitOutcome};
-use crate::wait::{Kind, LOOK_NS, WaitContext, WaitError};
+use crate::platform::{Atomic, Platform, Thread};
+use crate::wait::{Kind, LOOK_NS, LOOKS, WAKE_NS, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 
@@ -38,20 +38,10 @@ const SPIN_NS: u64 = 10_000;
 /// How long a new waiter keeps away from short sections, at first and at most. In ns; compared with
 /// nothing: it is the length of a pause, which doubles.
 const PAUSE_NS: (u64, u64) = (2_000, 8_000);
-/// A section that is over within this time is short: to be handed the range from the queue would
-/// cost more than the section takes. In ns; compared with how long the range in the way stays in
-/// its slot.
-const SHORT_NS: u64 = 300;
-/// How often to look at a tree that is in the way before its ranges count as long. In looks;
-/// compared with those of this wait.
-const TREE_LOOKS: u32 = 2;
 /// How many ranges in the way, for each CPU, can be expected to leave while the thread behind them
 /// stays awake. Of more ranges most holders do not run; and each is counted, under the tree lock.
 /// In ranges for each CPU; compared with those in the waiter's way.
 const IN_WAY_A_CPU: usize = 2;
-/// How long a queued waiter waits for its grant before it sleeps. In ns; compared with the time
-/// since the range was queued.
-const SPIN_QUEUED_NS: u64 = 50_000;
 
 impl<P: Platform> Core<P> {
     /// Waits for a range that could not be had at once; if `recursive`, ahead of those
@@ -68,7 +58,7 @@ impl<P: Platform> Core<P> {
         let me = P::thread();
         let arrived = P::now();
         if !recursive && !self.policy.is_fifo() {
-            let had = match self.spin(span, kind, arrived) {
+            let had = match self.spin(span, kind, arrived, context) {
                 Err(Missed::Slot(_) | Missed::Tree) => self.queue_awake(me, span, kind, context),
                 result => result,
             };
@@ -96,8 +86,13 @@ impl<P: Platform> Core<P> {
 
     /// Tries for a while, as long as sections are short. The pauses between two attempts become
     /// longer: two CPUs that fight for a range use it less than one that has it.
-    fn spin(&self, span: Span, kind: Kind, started: u64) -> Result<Hold, Missed> {
-        let still = P::AtomicU32::new(0);
+    fn spin(
+        &self,
+        span: Span,
+        kind: Kind,
+        started: u64,
+        context: &WaitContext<'_, P>,
+    ) -> Result<Hold, Missed> {
         let mut pause = PAUSE_NS.0;
         let mut tree_looks = 0;
         loop {
@@ -107,15 +102,17 @@ impl<P: Platform> Core<P> {
                     let slot = self.seat(usize::from(slot)).packed;
                     // Relaxed: only to see it change.
                     let there = slot.load(Ordering::Relaxed);
-                    if !P::spin_until(slot, SHORT_NS, |now| now != there) {
+                    // To be handed the range from the queue would cost more than a short section
+                    // takes.
+                    if !context.spin(slot, LOOK_NS, |now| now != there) {
                         return result;
                     }
-                    P::spin_until(&still, pause, |_| false);
+                    context.stand_back(pause);
                     pause = (2 * pause).min(PAUSE_NS.1);
                 }
-                Err(Missed::Tree) if tree_looks < TREE_LOOKS => {
+                Err(Missed::Tree) if tree_looks < LOOKS => {
                     tree_looks += 1;
-                    P::spin_until(&still, LOOK_NS, |_| false);
+                    context.stand_back(LOOK_NS);
                 }
                 _ => return result,
             }
@@ -135,8 +132,7 @@ impl<P: Platform> Core<P> {
         kind: Kind,
         context: &WaitContext<'_, P>,
     ) -> Result<Hold, Missed> {
-        let now = P::now();
-        let waiter = RangeWaiter::new(me, span, kind, now);
+        let waiter = RangeWaiter::new(me, span, kind, P::now());
         self.with_queue_and_wakes(|q, wakes| {
             let most = IN_WAY_A_CPU * P::cpus();
             if q.ranges.waiting() + 1 >= P::cpus() || q.ranges.has_more_in_way(span, kind, most) {
@@ -146,8 +142,7 @@ impl<P: Platform> Core<P> {
             // after `take_out` only.
             unsafe { self.enqueue(q, &waiter, false, wakes) }
         })?;
-        let left = context.deadline.map_or(u64::MAX, |end| end.saturating_sub(now));
-        P::spin_until(waiter.state_word(), SPIN_QUEUED_NS.min(left), |s| s == waiter::GRANTED);
+        context.spin(waiter.state_word(), WAKE_NS, |s| s == waiter::GRANTED);
         let granted = match waiter.state() {
             waiter::GRANTED => Some(waiter.node()),
             _ => self.with_queue_and_wakes(|q, wakes| q.take_out(&waiter, wakes)),
@@ -176,57 +171,40 @@ impl<P: Platform> Core<P> {
         if listed.is_err() {
             return Ok(None);
         }
-        let sleep = |until| {
-            self.events.count(Event::sleep(waiter.kind));
-            waiter.thread.parker.park(until, context.interruptible)
-        };
         let mut has_spun = false;
-        let mut interrupted = None;
+        let mut ended = context.expired(P::now);
         loop {
-            let outcome = match waiter.state() {
-                waiter::GRANTED => return Ok(Some(Hold::node(waiter.node()))),
-                state @ (waiter::AWAKE | waiter::ASLEEP) => {
-                    // A waiter that is shown to be asleep does not try: an attempt in vain takes a
-                    // slot for a moment, and leaving that would wake the waiter itself, again and
-                    // again.
-                    if state == waiter::AWAKE
-                        && let Ok(hold) = self.attempt(waiter.span, waiter.kind)
-                    {
-                        // A range that was granted meanwhile is given back.
-                        let granted =
-                            self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
-                        if let Some(id) = granted {
-                            self.release_node(id);
-                        }
-                        return Ok(Some(hold));
-                    }
-                    if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
-                        return self.leave(waiter, error).map(Some);
-                    }
-                    match self.rest(waiter) {
-                        Rest::Until(until) => {
-                            let ends = [until, context.deadline].into_iter().flatten();
-                            sleep(ends.min())
-                        }
-                        Rest::Queued => continue,
-                    }
-                }
-                _ if !has_spun => {
-                    has_spun = true;
-                    P::spin_until(waiter.state_word(), SPIN_QUEUED_NS, |s| s == waiter::GRANTED);
-                    continue;
-                }
-                _ => {
-                    if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
-                        return self.leave(waiter, error).map(Some);
-                    }
-                    sleep(context.deadline)
-                }
-            };
-            if outcome == WaitOutcome::Interrupted && context.interruptible {
-                // Acted on after another look: the range may have become free meanwhile.
-                interrupted = Some(WaitError::Interrupted);
+            let state = waiter.state();
+            if state == waiter::GRANTED {
+                return Ok(Some(Hold::node(waiter.node())));
             }
+            // A waiter that is shown to be asleep does not try: an attempt in vain takes a slot for
+            // a moment, and leaving that would wake the waiter itself, again and again.
+            if state == waiter::AWAKE
+                && let Ok(hold) = self.attempt(waiter.span, waiter.kind)
+            {
+                // A range that was granted meanwhile is given back.
+                let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
+                if let Some(id) = granted {
+                    self.release_node(id);
+                }
+                return Ok(Some(hold));
+            }
+            let may_be_overtaken = matches!(state, waiter::AWAKE | waiter::ASLEEP);
+            if !may_be_overtaken && !core::mem::replace(&mut has_spun, true) {
+                context.spin(waiter.state_word(), WAKE_NS, |s| s == waiter::GRANTED);
+                continue;
+            }
+            if let Some(error) = ended {
+                return self.leave(waiter, error).map(Some);
+            }
+            let timer = match may_be_overtaken.then(|| self.rest(waiter)) {
+                None => None,
+                Some(Rest::Until(timer)) => timer,
+                Some(Rest::Queued) => continue,
+            };
+            self.events.count(Event::sleep(waiter.kind));
+            ended = context.sleep(&waiter.thread.parker, timer);
         }
     }
 

@@ -44,18 +44,12 @@ use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
 use crate::range::tree::queue::{NOTHING, Queue};
 use crate::range::{Core, SLOT_LOOKS};
-use crate::wait::{WAKE_NS, WakeList};
+use crate::wait::{FEW_WAKES, WAKE_NS, WakeList};
 
-/// Ranges are in use if one is left at least this often: more often than it is worth to look, or to
-/// wake a thread. In ns; compared with the time since the last look, for each range left since.
-const IN_USE_NS: u64 = 25_000;
 /// A waiter that is late by this has no CPU. If it was awake and has not looked since, others are woken
 /// beside it; if it should have queued, it is queued by whoever notices. In ns; compared with the
 /// time since the last look, and since patience ended.
 const NO_CPU_NS: u64 = 500_000;
-/// How many are woken at once, at most: these wake the next ones. In waiters; compared with those
-/// found able to go on.
-const MOST_WOKEN: usize = 16;
 
 /// Which waiters to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,7 +115,8 @@ impl<P: Platform> Core<P> {
         self.with_queue_and_wakes(|q, wakes| {
             let left = self.unwatch(slot);
             let (_, blocked) = self.wake_free(q, Look::For(left), wakes);
-            let in_use = self.shown.note_look(P::now()) < IN_USE_NS;
+            // Ranges are in use if one is left more often than it is worth to wake a thread.
+            let in_use = self.shown.note_look(P::now()) < WAKE_NS;
             // Another thread may have been quicker.
             if q.patient.awake() == 0
                 && in_use
@@ -200,7 +195,7 @@ impl<P: Platform> Core<P> {
                 // Acquire: sees the slots that were left.
                 let shown = self.shown.patient.swap(AWAKE, Ordering::Acquire);
                 let in_use =
-                    shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * IN_USE_NS > since;
+                    shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * WAKE_NS > since;
                 let woken = if in_use { self.wake_free(q, Look::All, wakes).0 } else { 0 };
                 let looks_again = in_use || self.in_way(q, waiter) == InWay::Unknown;
                 if woken == 0 && looks_again {
@@ -256,11 +251,12 @@ impl<P: Platform> Core<P> {
         look: Look,
         wakes: &mut WakeList<P>,
     ) -> (usize, Option<&'q RangeWaiter<P>>) {
-        let mut ahead: [Option<&RangeWaiter<P>>; MOST_WOKEN] = [None; MOST_WOKEN];
+        // Few are woken at once: these wake the next ones.
+        let mut ahead: [Option<&RangeWaiter<P>>; FEW_WAKES] = [None; FEW_WAKES];
         let (mut count, mut woken, mut watched) = (0, 0, 0);
         let (mut first_blocked, mut blocked) = (None, None::<&RangeWaiter<P>>);
         for waiter in q.patient.iter() {
-            if count == MOST_WOKEN {
+            if count == FEW_WAKES {
                 break;
             }
             if waiter.is_awake() {

@@ -21,7 +21,7 @@ use crate::rwsem::Kernel;
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{Flags, Word};
 use crate::system::all_zero;
-use crate::wait::{Access, Kind, WaitContext};
+use crate::wait::{Access, Kind, SOON_NS, WaitContext};
 
 /// A spinner waits this long for one writer. In ns; compared with the time since the writer was
 /// first seen.
@@ -37,8 +37,6 @@ const MOST_READERS: usize = 30;
 /// A spin lasts this long at most, and so does the wait to be at the head. In ns; compared with the
 /// time since the spinner came.
 const SPIN_NS: u64 = 500_000;
-/// The time between two looks at the owner. In ns; compared with the time since the last look.
-const LOOK_NS: u64 = 2_000;
 
 /// Who spins for a lock.
 pub(crate) struct Spinners<P: Platform> {
@@ -185,7 +183,7 @@ impl<P: Platform> Kernel<P> {
                 return false;
             }
             let changed = Flags::WRITER_LOCKED.with(Flags::HANDOFF).with(Flags::WRITER_PHASE);
-            self.word.spin_until(LOOK_NS, |now| now.is_free() || now.differs(word, changed));
+            self.word.spin_until(SOON_NS, |now| now.is_free() || now.differs(word, changed));
         }
     }
 
