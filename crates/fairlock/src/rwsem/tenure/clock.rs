@@ -243,7 +243,7 @@ impl TenureClock {
 fn times_ln(value: u64, n: u64) -> u64 {
     let power = n.ilog2();
     // ln(1 + x) is at most x.
-    let rest = (n - (1 << power)) as u128 * u128::from(value) >> power;
+    let rest = (u128::from(n - (1 << power)) * u128::from(value)) >> power;
     let product = u128::from(value) * u128::from(power) * 694 / 1_000 + rest;
     product.try_into().unwrap_or(u64::MAX)
 }
