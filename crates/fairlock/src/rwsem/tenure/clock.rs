@@ -244,7 +244,7 @@ fn times_ln(value: u64, n: u64) -> u64 {
     let power = n.ilog2();
     // ln(1 + x) is at most x.
     let rest = (u128::from(n - (1 << power)) * u128::from(value)) >> power;
-    let product = u128::from(value) * u128::from(power) * 694 / 1_000 + rest;
+    let product = u128::from(value) * u128::from(power) * 710 / 1_024 + rest;
     product.try_into().unwrap_or(u64::MAX)
 }
 
