@@ -60,7 +60,7 @@ mod native {
     ///
     /// * *Nobody sleeps at a free lock.* While a thread waits, whoever leaves the lock free wakes
     ///   one that waits. If the lock is taken again all the time, nobody is woken; then the waiter
-    ///   that is next looks by itself, every 0.1 to 0.4 ms.
+    ///   that is next looks by itself, once, after 0.05 ms.
     /// * *Then the lock goes to the queue.* For a while (a *tenure*) any thread that runs may take
     ///   a free lock. Then the lock is closed, and goes to the queue. If both sides wait, they take
     ///   turns. Within a side threads are served in order of arrival, with two exceptions: a
@@ -82,8 +82,8 @@ mod native {
     /// * order between readers and writers, or among threads that are not queued yet;
     /// * equal shares: the thread whose turn it is may take the lock many times;
     /// * priority inheritance;
-    /// * how long the system takes to run the thread whose turn it is: the lock is reserved for
-    ///   that thread until it runs.
+    /// * how long the system takes to run the thread whose turn it is. The lock is reserved for
+    ///   that thread; if it stays free for 4 ms, a thread that comes goes first.
     ///
     /// The other presets of [`Policy`](crate::Policy) promise less; `UNFAIR` promises nothing, and
     /// starves.

@@ -233,9 +233,8 @@ impl<P: Platform> RwSem<P> {
 
         /// The longest wait, in nanoseconds, that the lock plans for a waiter with
         /// `grants_ahead` grants, to either side, before its own, as measured up to
-        /// now: the sum of (tenure + handoff + the times that a lock is kept for a thread that
-        /// does not run) over them, for the case that nobody comes back, so that the queue gets
-        /// shorter and each tenure longer.
+        /// now: the sum of (tenure + handoff) over them. Threads of one side may go for good, so that tenures
+        /// get longer.
         /// Sections longer than a tenure, and threads that the system does not run
         /// although they could, come on top. `None` under the published discipline,
         /// which plans nothing.

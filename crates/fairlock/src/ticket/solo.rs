@@ -178,7 +178,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         let parker = until.parker(P::thread());
         let note = note(parker);
         let mut naps = Naps::new(WAKE_NS);
-        let mut ended = None;
+        let mut ended = until.expired(P::now);
         while self.is_held() {
             if let Some(why) = ended {
                 // Relaxed: it takes back what the compare-exchange below left.

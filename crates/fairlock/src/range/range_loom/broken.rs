@@ -13,7 +13,11 @@ fn broken_looks_unordered() {
 #[test]
 #[ignore = "fails: a negative control"]
 fn broken_forgets_grant() {
-    model_with(FIFO, Some(Fault::ForgetsGrant), [&[WriteCancellable(BOTH)], &[Write(LOW), Cancel]]);
+    model_with(
+        FIFO,
+        Some(Fault::ForgetsGrant),
+        [&[WriteCancellable(BOTH)], &[Write(LOW)], &[Cancel]],
+    );
 }
 
 #[test]

@@ -60,6 +60,8 @@ fn attempts_beside_waits() {
 fn waits_that_are_cancelled() {
     each_policy([&[WriteCancellable(BOTH)], &[Write(LOW), Cancel]]);
     model(FIFO, [&[ReadCancellable(BOTH), TryWrite(LOW)], &[Write(LOW), Cancel]]);
+    // Granted after it has seen the token.
+    model_with_one_less(FIFO, [&[WriteCancellable(BOTH)], &[Write(LOW)], &[Cancel]]);
 }
 
 /// A slot is taken again after its last holder left it, and before that one has told those who wait

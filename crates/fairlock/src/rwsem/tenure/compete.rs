@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::platform::Platform;
 use crate::rwsem::Turns;
 use crate::rwsem::word::Word;
-use crate::wait::{Access, LOOK_NS, LOOKS, WaitContext};
+use crate::wait::{Access, LOOK_NS, LOOKS, WAKE_NS, WaitContext};
 
 /// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU,
 /// before it queues. Never under a model checker, where each look multiplies the number of
@@ -31,6 +31,7 @@ impl<P: Platform> Turns<P> {
         if access == Access::Shared {
             self.give_way_before(me, context);
         }
+        let mut reserved = None;
         let mut outwaits = None;
         let mut held_off = 0;
         let mut looks = 0;
@@ -54,8 +55,22 @@ impl<P: Platform> Turns<P> {
             if !holds_off && self.steal(access) {
                 return true;
             }
-            // Nobody is inside a reserved lock; the waiter that it is kept for may need a CPU.
-            if looks < LOOKS && !word.is_reserved() {
+            if word.is_reserved() {
+                outwaits = None;
+                // Nobody is inside; the waiter that the lock is kept for should be on its way.
+                let now = P::now();
+                let since = *reserved.get_or_insert(now);
+                if is_urgent()
+                    || context.is_late(|| now)
+                    || now.saturating_sub(since) >= 2 * WAKE_NS
+                {
+                    return false;
+                }
+                P::yield_now();
+                continue;
+            }
+            reserved = None;
+            if looks < LOOKS {
                 if !in_turns && access == Access::Exclusive && word.readers() > 0 {
                     outwaits.get_or_insert_with(|| self.holder().writer_waits());
                 }

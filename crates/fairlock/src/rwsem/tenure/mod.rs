@@ -19,7 +19,7 @@
 //!
 //! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
 //! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
-//! given up.
+//! given up; but if it stays free for [`LOST_NS`], a thread that has come goes first, and the lock stays closed.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
@@ -100,8 +100,9 @@ const IDLE_NS: u64 = 300;
 /// threads CPU time where other programs are busy; a larger one is how long a waiter stays queued
 /// on the holder's CPU. In ns; compared with the time since the end of the tenure.
 const SHARED_LATE_NS: u64 = 200_000;
-/// So long after the end of a tenure the holder closes the lock: yielding has not helped. In ns;
-/// compared with the time since the end of the tenure.
+/// So long after the end of a tenure the holder closes the lock: yielding has not helped. If the closed lock has been
+/// free for as long, another thread goes before the one that is next. In ns; compared with the time since the end of
+/// the tenure, and since the closed lock fell free.
 const LOST_NS: u64 = 4_000_000;
 /// Where threads share the lock, each adds its acquisitions to the lock's counter once in this
 /// time: each store moves a cache line from CPU to CPU. A power of two. In ns; compared with the
@@ -514,8 +515,15 @@ impl<P: Platform> Turns<P> {
     }
 
     pub(crate) fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
+        Some(self.planned_ns(grants_ahead, true))
+    }
+
+    /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), of a lock that is also read, or only written.
+    pub(crate) fn planned_ns(&self, grants_ahead: usize, is_read: bool) -> u64 {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
-        Some(self.with_queue(|q| q.own.clock.planned_wait_ns(grants_ahead, passes, self.shape())))
+        self.with_queue(|q| {
+            q.own.clock.planned_wait_ns(grants_ahead, passes, is_read, self.shape())
+        })
     }
 }
 

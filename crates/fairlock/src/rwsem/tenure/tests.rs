@@ -1,8 +1,10 @@
 //! What threads tell each other without the queue lock.
 
+use std::time::Duration;
+
 use super::*;
 use crate::platform::{Native, System};
-use crate::wait::{INVITED, WAITING, Waiter};
+use crate::wait::{INVITED, WAITING, Wait, Waiter};
 
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
 fn busy() -> Turns<Native> {
@@ -205,6 +207,31 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
         }
     });
     wakes.wake_all();
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// The waiter that is next has no CPU for ever, as a collector of garbage has stopped it. A thread that comes gets the
+/// closed lock after a while, and the other stays next.
+#[test]
+fn a_closed_lock_is_had_by_another_where_the_waiter_that_is_next_does_not_run() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    lock.write();
+    let stopped = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+    // SAFETY: it leaves below, in this frame.
+    unsafe { lock.queue_sleeping_writer(&stopped) };
+    TenurePolicy::close_for_next(&lock);
+    for _ in 0..2 {
+        // SAFETY: taken above, or by the step before.
+        unsafe { lock.unlock_write() };
+        lock.write_with(Wait::within(Duration::from_secs(60))).expect("the lock is free");
+        assert!(lock.word.load(Ordering::Relaxed).is_closed());
+    }
+    let mut wakes = FewWakes::new();
+    lock.with_queue(|q| {
+        assert!(q.own.is_next(&stopped));
+        lock.leave(q, &stopped, &mut wakes);
+    });
     // SAFETY: taken above.
     unsafe { lock.unlock_write() };
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::turn::Arrival;
-use super::{FewWakes, IDLE_NS};
+use super::{FewWakes, IDLE_NS, LOST_NS};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::word::{Flags, Word};
@@ -98,7 +98,12 @@ impl<P: Platform> Turns<P> {
                 _ => {
                     // When it is next again, it will be in another tenure.
                     watch.end_of_watch();
-                    self.sleep(waiter, context.deadline, context)
+                    let reserved = self.word.load(Ordering::Relaxed).is_reserved();
+                    if reserved && self.take_queued(waiter, WAITING) {
+                        return Ok(());
+                    }
+                    let timer = reserved.then(|| P::now().saturating_add(LOST_NS));
+                    self.sleep(waiter, timer.into_iter().chain(context.deadline).min(), context)
                 }
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
@@ -142,7 +147,7 @@ impl<P: Platform> Turns<P> {
         // Where threads take turns, the thread whose turn it is may take the free lock again at once.
         let is_left = || !word.is_free() || !self.holder().is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
-            if self.take_as_next(waiter) {
+            if self.take_queued(waiter, NEXT) {
                 return Waited::Taken;
             }
             return Waited::Not(WaitOutcome::Woken);
@@ -160,8 +165,7 @@ impl<P: Platform> Turns<P> {
             Some(alive) if over || left <= watch.near_ns => alive + AWAKE_NS,
             _ => watch.until,
         };
-        // Awake, a real-time thread would keep a holder on its CPU from running.
-        if now < awake_until && waiter.priority == 0 {
+        if now < awake_until {
             let bound_ns = awake_until - now;
             if over {
                 self.word.spin_until(bound_ns, |word| word.may_take_next(waiter.access));
@@ -185,14 +189,14 @@ impl<P: Platform> Turns<P> {
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
         let _holding_off = self.holder().writer_waits();
         let done = |word: Word| word.may_take_next(waiter.access);
-        self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
+        self.word.spin_until(OUTWAIT_NS, done) && self.take_queued(waiter, NEXT)
     }
 
-    /// Takes the lock, if nobody was faster.
-    fn take_as_next(&self, waiter: &Waiter<P>) -> bool {
+    /// Takes the lock, if the waiter is still in this state, and nobody was faster.
+    fn take_queued(&self, waiter: &Waiter<P>, state: u32) -> bool {
         let mut wakes = FewWakes::new();
         let taken = self
-            .with_queue(|q| waiter.state() == NEXT && self.take(q, waiter, P::now(), &mut wakes));
+            .with_queue(|q| waiter.state() == state && self.take(q, waiter, P::now(), &mut wakes));
         wakes.wake_all();
         taken
     }
@@ -225,7 +229,7 @@ impl<P: Platform> Turns<P> {
         now: u64,
         over: bool,
     ) -> WaitOutcome {
-        let asks = over || !watch.in_vain;
+        let asks = over || !watch.in_vain || self.word.load(Ordering::Relaxed).is_closed();
         let mut needs_timer = !over;
         if asks {
             // In the same step as seeing the lock taken: whoever leaves it free sees the flag.

@@ -146,10 +146,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns); that of a thin lock is that of a new full one.
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
-        let planned = |lock: &Turns<P>| lock.planned_wait_ns(waiters_ahead);
+        let planned = |lock: &Turns<P>| lock.planned_ns(waiters_ahead, false);
         let new = |_| planned(&Turns::new(TenurePolicy::DEFAULT));
-        let planned = self.look(new, |full| planned(&full.lock));
-        planned.unwrap_or(u64::MAX)
+        self.look(new, |full| planned(&full.lock))
     }
 
     /// Whether the lock has a full one of the pool at this instant.
