@@ -108,7 +108,7 @@ fn every_policy_is_a_lock() {
 /// AVX-512. Code that is not optimised needs more.
 #[test]
 fn a_handler_may_wait_on_a_small_stack() {
-    const ROOM: &str = if cfg!(debug_assertions) { "11200" } else { "4816" };
+    const ROOM: &str = if cfg!(debug_assertions) { "13000" } else { "4816" };
     for policy in ["default", "handoff", "writer_phase"] {
         let mut command = with_ours(process::program());
         succeeds(command.env("FAIRLOCK_POLICY", policy).env("ROOM", ROOM).arg("small_stacks"));
