@@ -141,14 +141,18 @@ impl<P: Platform> Turns<P> {
     ) -> bool {
         let is_next = q.own.is_next(waiter);
         let last = q.waiters.len() == 1;
-        let passes = !is_next && self.is_next_lost(q, now);
+        let passes = !is_next && waiter.state() == WAITING;
+        if passes && !self.is_next_lost(q, now) {
+            return false;
+        }
         // Closed without a gap: else threads of a lower priority would get in before `recheck`.
         let stays_closed = q.waiters.is_urgent_beside(waiter);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let may = match is_next {
-                true => word.may_take_next(waiter.access),
-                false => word.may_join() || passes && word.is_reserved(),
+            let may = match waiter.state() {
+                _ if is_next => word.may_take_next(waiter.access),
+                WAITING => word.is_reserved(),
+                _ => word.may_join(), // an invited reader
             };
             if !may {
                 return false;
