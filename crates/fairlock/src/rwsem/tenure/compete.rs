@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::platform::Platform;
 use crate::rwsem::Turns;
 use crate::rwsem::word::Word;
-use crate::wait::{Access, LOOK_NS, LOOKS, WAKE_NS, WaitContext};
+use crate::wait::{Access, LOOK_NS, LOOKS, Thread, WAKE_NS, WaitContext};
 
 /// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU,
 /// before it queues. Never under a model checker, where each look multiplies the number of
@@ -60,11 +60,11 @@ impl<P: Platform> Turns<P> {
                 // Nobody is inside; the waiter that the lock is kept for should be on its way.
                 let now = P::now();
                 let since = *reserved.get_or_insert(now);
-                if is_urgent()
-                    || context.is_late(|| now)
-                    || now.saturating_sub(since) >= 2 * WAKE_NS
-                {
+                if is_urgent() || context.is_late(|| now) {
                     return false;
+                }
+                if now.saturating_sub(since) >= 2 * WAKE_NS {
+                    return self.take_reserved(me, access);
                 }
                 P::yield_now();
                 continue;
@@ -97,6 +97,24 @@ impl<P: Platform> Turns<P> {
             looks += 1;
         }
         self.steal_at_once(access)
+    }
+}
+
+impl<P: Platform> Turns<P> {
+    /// The waiter that is next has not come in the time of a wake-up: it has no CPU, or is stopped until
+    /// another thread has had the lock, as by a collector of garbage. The calling thread, `me`, goes first; the
+    /// lock stays closed, and the waiter stays next. Not before a real-time thread.
+    #[cold]
+    fn take_reserved(&self, me: &Thread<P>, access: Access) -> bool {
+        if self.with_queue(|q| q.waiters.urgent().is_some()) {
+            return false;
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        let Some(before) = self.word.take_while(word, access, Word::is_reserved) else {
+            return false;
+        };
+        self.note_steal(me, access.kind(), before);
+        true
     }
 }
 

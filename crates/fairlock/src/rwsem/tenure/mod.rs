@@ -19,7 +19,7 @@
 //!
 //! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
 //! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
-//! given up; but if it stays free for [`LOST_NS`], a thread that has come goes first, and the lock stays closed.
+//! given up; but if it stays free for as long as a wake-up takes, a thread that has come goes first, and the lock stays closed.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
@@ -100,9 +100,8 @@ const IDLE_NS: u64 = 300;
 /// threads CPU time where other programs are busy; a larger one is how long a waiter stays queued
 /// on the holder's CPU. In ns; compared with the time since the end of the tenure.
 const SHARED_LATE_NS: u64 = 200_000;
-/// So long after the end of a tenure the holder closes the lock: yielding has not helped. If the closed lock has been
-/// free for as long, another thread goes before the one that is next. In ns; compared with the time since the end of
-/// the tenure, and since the closed lock fell free.
+/// So long after the end of a tenure the holder closes the lock: yielding has not helped. In ns;
+/// compared with the time since the end of the tenure.
 const LOST_NS: u64 = 4_000_000;
 /// Where threads share the lock, each adds its acquisitions to the lock's counter once in this
 /// time: each store moves a cache line from CPU to CPU. A power of two. In ns; compared with the

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use super::clock::Waiting;
 use super::mode::Mode;
-use super::{FewWakes, LOST_NS, Queued};
+use super::{FewWakes, Queued};
 use crate::events::Event;
 use crate::platform::Platform;
 use crate::rwsem::Turns;
@@ -87,7 +87,6 @@ impl<P: Platform> Turns<P> {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
         if first {
-            q.own.freed = 0;
             // From here on threads that steal compare the time with the tenure's end: not with the end
             // that an earlier queue left here.
             self.holder().set_end(u64::MAX);
@@ -118,20 +117,7 @@ impl<P: Platform> Turns<P> {
         self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, may).is_some()
     }
 
-    /// Whether the lock has been reserved for [`LOST_NS`] for the waiter that is next: that thread may be stopped until
-    /// another has had the lock, as by a collector of garbage.
-    fn is_next_lost(&self, q: &mut Queued<P>, now: u64) -> bool {
-        if !self.word.load(Ordering::Relaxed).is_reserved() || q.waiters.urgent().is_some() {
-            return false;
-        }
-        if q.own.freed == 0 {
-            q.own.freed = now;
-        }
-        now.saturating_sub(q.own.freed) >= LOST_NS
-    }
-
-    /// A waiter that is next, or invited, takes the lock and leaves the queue, if it can. One that is neither goes
-    /// before the one that is next if that one [does not run](Self::is_next_lost): once, and the lock stays closed.
+    /// A waiter that is next, or invited, takes the lock and leaves the queue, if it can.
     pub(super) fn take(
         &self,
         q: &mut Queued<P>,
@@ -141,19 +127,11 @@ impl<P: Platform> Turns<P> {
     ) -> bool {
         let is_next = q.own.is_next(waiter);
         let last = q.waiters.len() == 1;
-        let passes = !is_next && waiter.state() == WAITING;
-        if passes && !self.is_next_lost(q, now) {
-            return false;
-        }
         // Closed without a gap: else threads of a lower priority would get in before `recheck`.
         let stays_closed = q.waiters.is_urgent_beside(waiter);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let may = match waiter.state() {
-                _ if is_next => word.may_take_next(waiter.access),
-                WAITING => word.is_reserved(),
-                _ => word.may_join(), // an invited reader
-            };
+            let may = if is_next { word.may_take_next(waiter.access) } else { word.may_join() };
             if !may {
                 return false;
             }
@@ -188,8 +166,6 @@ impl<P: Platform> Turns<P> {
         if is_next {
             q.own.next = core::ptr::null();
             self.begin_turn(q, waiter, word, now, wakes);
-        } else if passes {
-            q.own.freed = now;
         } else {
             q.own.clock.reader_joins(now);
             if !q.own.clock.is_over(now) && word.readers() < P::cpus() {

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::turn::Arrival;
-use super::{FewWakes, IDLE_NS, LOST_NS};
+use super::{FewWakes, IDLE_NS};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::word::{Flags, Word};
@@ -98,12 +98,7 @@ impl<P: Platform> Turns<P> {
                 _ => {
                     // When it is next again, it will be in another tenure.
                     watch.end_of_watch();
-                    let reserved = self.word.load(Ordering::Relaxed).is_reserved();
-                    if reserved && self.take_queued(waiter, WAITING) {
-                        return Ok(());
-                    }
-                    let timer = reserved.then(|| P::now().saturating_add(LOST_NS));
-                    self.sleep(waiter, timer.into_iter().chain(context.deadline).min(), context)
+                    self.sleep(waiter, context.deadline, context)
                 }
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
@@ -147,7 +142,7 @@ impl<P: Platform> Turns<P> {
         // Where threads take turns, the thread whose turn it is may take the free lock again at once.
         let is_left = || !word.is_free() || !self.holder().is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
-            if self.take_queued(waiter, NEXT) {
+            if self.take_as_next(waiter) {
                 return Waited::Taken;
             }
             return Waited::Not(WaitOutcome::Woken);
@@ -189,14 +184,14 @@ impl<P: Platform> Turns<P> {
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
         let _holding_off = self.holder().writer_waits();
         let done = |word: Word| word.may_take_next(waiter.access);
-        self.word.spin_until(OUTWAIT_NS, done) && self.take_queued(waiter, NEXT)
+        self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
     }
 
-    /// Takes the lock, if the waiter is still in this state, and nobody was faster.
-    fn take_queued(&self, waiter: &Waiter<P>, state: u32) -> bool {
+    /// Takes the lock, if nobody was faster.
+    fn take_as_next(&self, waiter: &Waiter<P>) -> bool {
         let mut wakes = FewWakes::new();
         let taken = self
-            .with_queue(|q| waiter.state() == state && self.take(q, waiter, P::now(), &mut wakes));
+            .with_queue(|q| waiter.state() == NEXT && self.take(q, waiter, P::now(), &mut wakes));
         wakes.wake_all();
         taken
     }
