@@ -283,8 +283,24 @@ fn try_lock_slot(slot: &Slot) -> Result<(), c_int> {
 
 // ---- for any mutex, ours or glibc's; the program's promise is that it is one ----
 
+/// Takes the mutex by the short path, if it is one of ours that is free; or else `in_general`.
+///
 /// # Safety
 /// A mutex that is initialised, and stays so until the caller is done with it: here and below.
+#[inline(always)]
+unsafe fn at_once_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c_int) -> c_int {
+    let me = thread::state();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match me.mutexes() {
+            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
+            _ => in_general(mutex),
+        }
+    }
+}
+
+/// # Safety
+/// As above.
 #[inline(always)]
 pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
     #[cold]
@@ -298,14 +314,8 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
             })
         }
     }
-    let me = thread::state();
     // SAFETY: the caller's promise.
-    unsafe {
-        match me.mutexes() {
-            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
-            _ => in_general(mutex),
-        }
-    }
+    unsafe { at_once_or(mutex, in_general) }
 }
 
 /// # Safety
@@ -373,14 +383,8 @@ pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
         profile::attempt(target(mutex), || unsafe { attempt(mutex, try_lock_slot) })
     }
-    let me = thread::state();
     // SAFETY: the caller's promise.
-    unsafe {
-        match me.mutexes() {
-            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
-            _ => in_general(mutex),
-        }
-    }
+    unsafe { at_once_or(mutex, in_general) }
 }
 
 /// # Safety

@@ -136,10 +136,12 @@ mod sched {
     pub(super) fn priority() -> u8 {
         // SAFETY: takes and returns numbers; 0 is the calling thread.
         let policy = unsafe { sched_getscheduler(0) };
-        match policy & !SCHED_RESET_ON_FORK {
-            SCHED_FIFO | SCHED_RR => {}
-            SCHED_DEADLINE => return DEADLINE,
-            _ => return 0,
+        let is = |wanted| policy == wanted || policy == wanted + SCHED_RESET_ON_FORK;
+        if is(SCHED_DEADLINE) {
+            return DEADLINE;
+        }
+        if !is(SCHED_FIFO) && !is(SCHED_RR) {
+            return 0;
         }
         // The priority comes first, whatever else a C library has in its `sched_param`.
         let mut param: [c_int; 16] = [0; 16];

@@ -522,6 +522,16 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         }
     }
 
+    /// Takes the lock in this way; gives up as `wait` says.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(super) fn take_with(&self, access: Access, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        match access {
+            Access::Shared => self.read_with(wait),
+            Access::Upgradable => self.upgradable_read_with(wait),
+            Access::Exclusive => self.write_with(wait),
+        }
+    }
+
     // ---- out ----
 
     /// # Safety

@@ -263,10 +263,6 @@ impl<P: Platform> Kernel<P> {
         access: Access,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        match access {
-            Access::Shared => self.read_with(context.into()),
-            Access::Upgradable => self.upgradable_read_with(context.into()),
-            Access::Exclusive => self.write_with(context.into()),
-        }
+        self.take_with(access, context.into())
     }
 }

@@ -204,9 +204,8 @@ impl<P: Platform> Turns<P> {
                 self.wait(access, context)?;
                 self.keep_if_room()
             }
-            Access::Shared => self.read_with(context.into()),
-            Access::Upgradable => self.upgradable_read_with(context.into()),
             Access::Exclusive => self.wait(access, context),
+            _ => self.take_with(access, context.into()),
         }
     }
 
