@@ -5,15 +5,12 @@ use core::sync::atomic::Ordering;
 use crate::platform::Platform;
 use crate::rwsem::Turns;
 use crate::rwsem::word::Word;
-use crate::wait::{Access, LOOK_NS, LOOKS, Thread, WAKE_NS, WaitContext};
+use crate::wait::{Access, LOOK_NS, LOOKS, Thread, WAKE_NS, WaitContext, give_way};
 
 /// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU,
 /// before it queues. Never under a model checker, where each look multiplies the number of
 /// interleavings. In looks; compared with those of this wait.
 pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
-/// A thread whose yield took longer than this does not yield again: the CPU went to a thread that
-/// is not about to release the lock. In ns; compared with how long one yield took.
-const LONG_YIELD_NS: u64 = 50_000;
 
 impl<P: Platform> Turns<P> {
     /// A thread that has just come tries for a while, awake: most sections are over sooner than a
@@ -31,7 +28,6 @@ impl<P: Platform> Turns<P> {
         if access == Access::Shared {
             self.give_way_before(me, context);
         }
-        let mut reserved = None;
         let mut outwaits = None;
         let mut held_off = 0;
         let mut looks = 0;
@@ -57,19 +53,14 @@ impl<P: Platform> Turns<P> {
             }
             if word.is_reserved() {
                 outwaits = None;
-                // Nobody is inside; the waiter that the lock is kept for should be on its way.
-                let now = P::now();
-                let since = *reserved.get_or_insert(now);
-                if is_urgent() || context.is_late(|| now) {
+                if is_urgent() {
                     return false;
                 }
-                if now.saturating_sub(since) >= 2 * WAKE_NS {
-                    return self.take_reserved(me, access);
+                match self.yield_to_next(me, access, context) {
+                    Some(taken) => return taken,
+                    None => continue,
                 }
-                P::yield_now();
-                continue;
             }
-            reserved = None;
             if looks < LOOKS {
                 if !in_turns && access == Access::Exclusive && word.readers() > 0 {
                     outwaits.get_or_insert_with(|| self.holder().writer_waits());
@@ -98,34 +89,48 @@ impl<P: Platform> Turns<P> {
         }
         self.steal_at_once(access)
     }
-}
 
-impl<P: Platform> Turns<P> {
-    /// The waiter that is next has not come in the time of a wake-up: it has no CPU, or is stopped until
-    /// another thread has had the lock, as by a collector of garbage. The calling thread, `me`, goes first; the
-    /// lock stays closed, and the waiter stays next. Not before a real-time thread.
+    /// Nobody is inside the lock, which is reserved: the waiter that is next should be on its way. The calling
+    /// thread, `me`, yields until that one has come (none), until its own deadline, or for as long as a wake-up
+    /// takes. In the last case the waiter has no CPU, or is stopped until another thread has had the
+    /// lock, as by a collector of garbage: `me` takes the lock, if it may. Returns whether it did.
     #[cold]
-    fn take_reserved(&self, me: &Thread<P>, access: Access) -> bool {
-        if self.with_queue(|q| q.waiters.urgent().is_some()) {
-            return false;
+    fn yield_to_next(
+        &self,
+        me: &Thread<P>,
+        access: Access,
+        context: &WaitContext<'_, P>,
+    ) -> Option<bool> {
+        let began = P::now();
+        let mut now = began;
+        while !context.is_late(|| now) {
+            if now.saturating_sub(began) >= 2 * WAKE_NS {
+                return Some(self.take_reserved(me, access));
+            }
+            P::yield_now();
+            if !self.word.load(Ordering::Relaxed).is_reserved() {
+                return None;
+            }
+            now = P::now();
         }
-        let word = self.word.load(Ordering::Relaxed);
-        let Some(before) = self.word.take_while(word, access, Word::is_reserved) else {
-            return false;
-        };
-        self.note_steal(me, access.kind(), before);
-        true
+        Some(false)
+    }
+
+    /// The calling thread, `me`, takes the reserved lock, which stays closed; the waiter that is next stays so. Not
+    /// if that is a real-time thread, or if a fair release left the lock to it.
+    fn take_reserved(&self, me: &Thread<P>, access: Access) -> bool {
+        let taken = self.with_queue(|q| {
+            let word = self.word.load(Ordering::Relaxed);
+            let may = q.waiters.urgent().is_none() && !q.own.is_promised;
+            may.then(|| self.word.take_while(word, access, Word::is_reserved))?
+        });
+        taken.map(|before| self.note_steal(me, access.kind(), before)).is_some()
     }
 }
 
 /// The calling thread yields its CPU, so that the holder may run and leave; not past its deadline, as the
-/// yield may take long. Returns whether to yield again.
+/// yield may take long. Returns whether to yield again: not after one that took longer than a wake-up, as the CPU
+/// went to a thread that is not about to release the lock.
 pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
-    let before = P::now();
-    if context.is_late(|| before) {
-        return false;
-    }
-    P::yield_now();
-    let now = P::now();
-    !context.is_late(|| now) && now.saturating_sub(before) <= LONG_YIELD_NS
+    !context.is_late(P::now) && give_way::<P>() <= WAKE_NS && !context.is_late(P::now)
 }

@@ -19,7 +19,8 @@
 //!
 //! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
 //! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
-//! given up; but if it stays free for as long as a wake-up takes, a thread that has come goes first, and the lock stays closed.
+//! given up. But if the lock stays free for as long as a wake-up takes, a thread that has come goes first, and the
+//! lock stays closed; not after a fair release.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
@@ -169,10 +170,11 @@ impl<P: Platform> Rules<P> for TenurePolicy {
         }
     }
 
-    /// However long that waiter takes to come; it is woken by the release that follows.
+    /// However long the waiter that is next takes to come; the release that follows wakes it.
     fn close_for_next(lock: &Turns<P>) {
         lock.with_queue(|q| {
             if q.own.next().is_some() {
+                q.own.is_promised = true;
                 lock.word.flag_queue(Flags::HANDOFF.with(Flags::WAKE_NEXT));
             }
         });

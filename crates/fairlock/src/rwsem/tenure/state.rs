@@ -12,6 +12,8 @@ use crate::wait::Waiter;
 pub(crate) struct Tenure<P: System> {
     /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
     pub(super) next: *const Waiter<P>,
+    /// A fair release left the lock to that waiter: nobody goes before it.
+    pub(super) is_promised: bool,
     /// Whose turn it is and until when.
     pub(crate) clock: TenureClock,
     /// How threads that are not queued share the lock.
@@ -31,6 +33,7 @@ impl<P: System> Tenure<P> {
     pub(crate) const fn new() -> Self {
         Self {
             next: core::ptr::null(),
+            is_promised: false,
             clock: TenureClock::new(),
             modes: Modes::new(),
             holder_cpu: 0,

@@ -220,20 +220,22 @@ fn a_closed_lock_is_had_by_another_where_the_waiter_that_is_next_does_not_run() 
     let stopped = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
     // SAFETY: it leaves below, in this frame.
     unsafe { lock.queue_sleeping_writer(&stopped) };
-    TenurePolicy::close_for_next(&lock);
+    lock.close();
     for _ in 0..2 {
         // SAFETY: taken above, or by the step before.
         unsafe { lock.unlock_write() };
         lock.write_with(Wait::within(Duration::from_secs(60))).expect("the lock is free");
         assert!(lock.word.load(Ordering::Relaxed).is_closed());
     }
+    // A fair release keeps the lock for it.
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write_fair() };
+    assert!(lock.write_with(Wait::within(Duration::from_millis(5))).is_err());
     let mut wakes = FewWakes::new();
     lock.with_queue(|q| {
         assert!(q.own.is_next(&stopped));
         lock.leave(q, &stopped, &mut wakes);
     });
-    // SAFETY: taken above.
-    unsafe { lock.unlock_write() };
 }
 
 /// A lock that is closed for the next upgradable reader lets readers in beside the one inside, which may

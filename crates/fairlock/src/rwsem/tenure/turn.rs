@@ -337,6 +337,7 @@ impl<P: Platform> Turns<P> {
             dismissed.set_state(WAITING);
         }
         q.own.next = next;
+        q.own.is_promised = false;
         let Some(next) = q.own.next() else { return false };
         next.set_state(NEXT);
         // The `caller` sets its own timer, and asks to be woken if it has to.
