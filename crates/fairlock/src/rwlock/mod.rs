@@ -83,7 +83,7 @@ mod native {
     /// * equal shares: the thread whose turn it is may take the lock many times;
     /// * priority inheritance;
     /// * how long the system takes to run the thread whose turn it is. The lock is reserved for
-    ///   that thread; if it stays free for 0.1 ms, a thread that comes goes first.
+    ///   that thread; if it stays free for 0.05 ms, a thread that comes goes first.
     ///
     /// The other presets of [`Policy`](crate::Policy) promise less; `UNFAIR` promises nothing, and
     /// starves.

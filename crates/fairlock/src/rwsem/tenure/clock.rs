@@ -10,7 +10,8 @@
 //!
 //! Times are nanoseconds of [`System::now`](crate::platform::System::now), all 64 bits of them.
 //! A tenure that is over stays over until the next one begins, whoever comes and goes meanwhile: a
-//! wait that ends without the lock does not change it.
+//! wait that ends without the lock does not change it. Only the first reader that joins another one, and so comes
+//! late, makes a readers' tenure longer.
 
 use crate::rwsem::policy::TenureShape;
 use crate::rwsem::yields::FADES;
@@ -22,6 +23,9 @@ const MAX_COST_NS: u64 = 20_000;
 /// If a tenure went on for longer past its end, the cause was not the waiter that is next, nor a
 /// long section. In ns; compared with the time since the end of the tenure.
 const MAX_OVERRUN_NS: u64 = 250_000;
+/// A timer that was later than this was held up by something else. In ns; compared with how late a
+/// timer was.
+const MAX_LATENESS_NS: u64 = 200_000;
 
 /// Who waits, as far as the length of a tenure depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +58,8 @@ pub(crate) struct TenureClock {
     idle: u32,
     /// For how long tenures of either side went on past their ends, in nanoseconds, smoothed.
     overrun: [u32; 2],
+    /// How late timers wake a waiter, in nanoseconds: an estimate of the worst.
+    lateness: u32,
 }
 
 impl TenureClock {
@@ -69,6 +75,7 @@ impl TenureClock {
             leaving: 0,
             idle: 0,
             overrun: [0; 2],
+            lateness: 0,
         }
     }
 
@@ -131,7 +138,7 @@ impl TenureClock {
     /// A reader joins those inside past the queue. Until the first one did, the readers
     /// had one CPU: half of that time is added to their tenure, so that shares stay even.
     pub(crate) fn reader_joins(&mut self, now: u64) {
-        if self.joined == 0 && self.side == Kind::Reader && !self.is_over(now) {
+        if self.joined == 0 && self.side == Kind::Reader {
             let length = self.end.saturating_sub(self.started);
             self.made_up = now.saturating_sub(self.started).min(length) / 2;
             self.end = self.end.saturating_add(self.made_up);
@@ -194,6 +201,16 @@ impl TenureClock {
         smooth(&mut self.idle, ns.min(MAX_COST_NS));
     }
 
+    /// A timer was late by this much.
+    pub(crate) fn note_lateness(&mut self, ns: u64) {
+        let sample = ns.min(MAX_LATENESS_NS) as u32;
+        if sample > self.lateness {
+            self.lateness += (sample - self.lateness) / 2;
+        } else {
+            self.lateness -= (self.lateness - sample) / 32;
+        }
+    }
+
     // ---- what is asked ----
 
     /// Whose tenure it is.
@@ -208,6 +225,11 @@ impl TenureClock {
 
     pub(crate) fn is_over(&self, now: u64) -> bool {
         now >= self.end
+    }
+
+    /// How long before an event a timer must be set.
+    pub(crate) fn lateness(&self) -> u64 {
+        self.lateness.into()
     }
 
     fn handoff_ns(&self) -> u64 {
@@ -392,6 +414,7 @@ mod tests {
         ReaderJoins,
         Leaving(u64),
         Idle(u64),
+        Late(u64),
     }
 
     fn happens() -> impl Strategy<Value = (u64, Happens)> {
@@ -402,6 +425,7 @@ mod tests {
             1 => Just(Happens::ReaderJoins),
             1 => any::<u64>().prop_map(Happens::Leaving),
             1 => any::<u64>().prop_map(Happens::Idle),
+            1 => any::<u64>().prop_map(Happens::Late),
         ];
         // Also after the clock of 32 bits has wrapped.
         (prop_oneof![0..2_000_000u64, 4_000_000_000..9_000_000_000u64], what)
@@ -448,11 +472,13 @@ mod tests {
                     Happens::ReaderJoins if !queue.is_empty() => clock.reader_joins(now),
                     Happens::Leaving(ns) => clock.note_leaving(ns),
                     Happens::Idle(ns) => clock.note_idle(ns),
+                    Happens::Late(ns) => clock.note_lateness(ns),
                     _ => {}
                 }
                 prop_assert!(clock.started <= now && clock.end() >= clock.started);
                 let planned = clock.planned_wait_ns(1, 2, true, SHAPE);
                 prop_assert!(clock.end() - clock.started <= planned, "{clock:?}: {planned}");
+                prop_assert!(clock.lateness() <= MAX_LATENESS_NS);
             }
         }
     }

@@ -93,7 +93,8 @@ impl<P: Platform> Turns<P> {
     /// Nobody is inside the lock, which is reserved: the waiter that is next should be on its way. The calling
     /// thread, `me`, yields until that one has come (none), until its own deadline, or for as long as a wake-up
     /// takes. In the last case the waiter has no CPU, or is stopped until another thread has had the
-    /// lock, as by a collector of garbage: `me` takes the lock, if it may. Returns whether it did.
+    /// lock, as by a collector of garbage: `me` takes the lock, which stays closed, and the waiter stays next.
+    /// Not if that is a real-time thread, or if a fair release left the lock to it. Returns whether it did.
     #[cold]
     fn yield_to_next(
         &self,
@@ -103,9 +104,9 @@ impl<P: Platform> Turns<P> {
     ) -> Option<bool> {
         let began = P::now();
         let mut now = began;
-        while !context.is_late(|| now) {
-            if now.saturating_sub(began) >= 2 * WAKE_NS {
-                return Some(self.take_reserved(me, access));
+        while now.saturating_sub(began) < WAKE_NS {
+            if context.is_late(|| now) {
+                return Some(false);
             }
             P::yield_now();
             if !self.word.load(Ordering::Relaxed).is_reserved() {
@@ -113,18 +114,12 @@ impl<P: Platform> Turns<P> {
             }
             now = P::now();
         }
-        Some(false)
-    }
-
-    /// The calling thread, `me`, takes the reserved lock, which stays closed; the waiter that is next stays so. Not
-    /// if that is a real-time thread, or if a fair release left the lock to it.
-    fn take_reserved(&self, me: &Thread<P>, access: Access) -> bool {
         let taken = self.with_queue(|q| {
             let word = self.word.load(Ordering::Relaxed);
             let may = q.waiters.urgent().is_none() && !q.own.is_promised;
             may.then(|| self.word.take_while(word, access, Word::is_reserved))?
         });
-        taken.map(|before| self.note_steal(me, access.kind(), before)).is_some()
+        Some(taken.map(|before| self.note_steal(me, access.kind(), before)).is_some())
     }
 }
 

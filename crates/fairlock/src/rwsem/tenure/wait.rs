@@ -19,6 +19,9 @@ const SPIN_THROUGH_NS: u64 = 250_000;
 /// The same for a readers' tenure: awake, the waiter takes a CPU from readers. In ns; compared with
 /// the time left of it.
 const CALL_AHEAD_NS: u64 = 20_000;
+/// A timer is set earlier by this time and its measured lateness: it must not be late. In ns;
+/// compared with the time left of the tenure, beside the lateness of timers.
+const EARLY_NS: u64 = 25_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
 /// pause: about as long as their longest pause ([`LOOKS`](crate::wait::LOOKS)). In ns; compared
 /// with the time since the writer became the next.
@@ -199,10 +202,14 @@ impl<P: Platform> Turns<P> {
     fn look_at_clock(&self, watch: &mut Watch) {
         let mut wakes = FewWakes::new();
         self.with_queue(|q| {
+            if let Some(late) = watch.late.take() {
+                q.own.clock.note_lateness(late);
+            }
             watch.end = q.own.clock.end();
+            watch.lateness = q.own.clock.lateness();
             watch.near_ns = match q.own.clock.side() {
                 Kind::Reader => CALL_AHEAD_NS,
-                Kind::Writer => SPIN_THROUGH_NS,
+                Kind::Writer => (2 * watch.lateness).max(SPIN_THROUGH_NS),
             };
             // Readers that could be inside wait, and there are CPUs for them.
             let word = self.word.load(Ordering::Relaxed);
@@ -241,15 +248,21 @@ impl<P: Platform> Turns<P> {
                 return WaitOutcome::Woken;
             }
         }
-        // One that was woken in vain looks again soon.
-        let end = if asks { watch.end } else { watch.end.min(now + WAKE_NS) };
-        let timer = needs_timer.then_some(end);
+        let timer = needs_timer.then(|| {
+            let early = watch.end.saturating_sub(watch.lateness + EARLY_NS).max(now);
+            // One that was woken in vain looks again soon.
+            if asks { early } else { early.min(now + WAKE_NS) }
+        });
         let until = match (timer, context.deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
             (timer, deadline) => timer.or(deadline),
         };
         let outcome = self.sleep(waiter, until, context);
-        watch.in_vain = asks && outcome != WaitOutcome::TimedOut;
+        let timed_out = outcome == WaitOutcome::TimedOut;
+        if timed_out {
+            watch.late = timer.map(|timer| P::now().saturating_sub(timer));
+        }
+        watch.in_vain = asks && !timed_out;
         watch.slept = true;
         watch.end_of_watch();
         outcome
@@ -301,6 +314,9 @@ struct Watch {
     /// When the tenure ends, as of the last look at the clock; and how long before that to be awake.
     end: u64,
     near_ns: u64,
+    lateness: u64,
+    /// How late the last timer was.
+    late: Option<u64>,
     /// Until when to watch before sleeping; zero: look at the clock first.
     until: u64,
     /// When the last acquisition was seen, or else when the tenure was seen to be over; and the lock's count
@@ -318,6 +334,8 @@ impl Watch {
         Self {
             end: 0,
             near_ns: 0,
+            lateness: 0,
+            late: None,
             until: 0,
             alive: None,
             steals: 0,
