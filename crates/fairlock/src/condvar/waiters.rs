@@ -242,7 +242,6 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                 NOTIFIED => until = &WaitContext::FOREVER,
                 _ => return Ok(()),
             }
-            waiter.notice.thread.note_cpu();
             ended = until.sleep(&waiter.notice.thread.parker, None);
         }
     }

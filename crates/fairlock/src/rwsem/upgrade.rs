@@ -202,7 +202,6 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
                     continue;
                 }
             }
-            me.note_cpu();
             self.events.count(Event::sleep(Kind::Writer));
             ended = context.sleep(&me.parker, None);
         }

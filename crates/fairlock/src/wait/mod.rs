@@ -18,6 +18,6 @@ pub(crate) use ladder::{LOOK_NS, LOOKS, Naps, SOON_NS, StealClock, WAKE_NS, give
 pub(crate) use meetings::{Meeting, Meetings};
 pub(crate) use queue::Queue;
 pub use sleeper::Sleeper;
-pub(crate) use sleeper::{Hint, Parker, this_cpu};
+pub(crate) use sleeper::{Hint, Parker};
 pub(crate) use waiter::{Access, GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};
 pub(crate) use wakes::{FEW_WAKES, MAX_WAKES, WakeList};

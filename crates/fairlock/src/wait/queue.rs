@@ -32,13 +32,6 @@ pub(crate) struct Queue<P: System> {
 unsafe impl<P: System> Send for Queue<P> {}
 
 impl<P: System> Queue<P> {
-    /// How often a waiter may be passed over by a later one of its kind. In times; compared with
-    /// how often this waiter was.
-    pub(crate) const MAX_PASSES: u8 = 2;
-    /// How many waiters are considered, from the head on. In waiters; compared with those
-    /// considered so far.
-    const MAX_LOOKS: usize = 4;
-
     pub(crate) const fn new() -> Self {
         Self { lists: [List::EMPTY, List::EMPTY], len: 0, next_ticket: 0 }
     }
@@ -172,46 +165,6 @@ impl<P: System> Queue<P> {
         Some(first)
     }
 
-    /// Moves a waiter of this kind that did not last run on `cpu` before those of its priority that
-    /// did, if it stands near the head. Nobody is passed over for ever: a waiter that was passed
-    /// over [`MAX_PASSES`](Self::MAX_PASSES) times stays before those behind it.
-    pub(crate) fn prefer_elsewhere(&mut self, kind: Kind, cpu: usize) {
-        let Some(found) = self.find_elsewhere(kind, cpu) else { return };
-        // SAFETY: queued, so alive (see the type), and it stays so: only a
-        // holder of the queue lock takes it out.
-        let found = unsafe { &*found };
-        // SAFETY: as above.
-        let mut before = unsafe { found.prev.get().as_ref() };
-        if before.is_none() {
-            return;
-        }
-        while let Some(waiter) = before {
-            waiter.passes.set(waiter.passes.get() + 1);
-            // SAFETY: as above.
-            before = unsafe { waiter.prev.get().as_ref() };
-        }
-        self.remove(found);
-        self.link(found, core::ptr::null());
-    }
-
-    fn find_elsewhere(&self, kind: Kind, cpu: usize) -> Option<*const Waiter<P>> {
-        let first = self.first(kind)?;
-        let mut candidate = first;
-        for _ in 0..Self::MAX_LOOKS {
-            if candidate.priority < first.priority {
-                return None;
-            }
-            if candidate.thread.cpu() != cpu {
-                return Some(candidate);
-            }
-            if candidate.passes.get() >= Self::MAX_PASSES {
-                return None;
-            }
-            candidate = self.after(candidate)?;
-        }
-        None
-    }
-
     /// The waiter behind `waiter` in its list.
     pub(crate) fn after(&self, waiter: &Waiter<P>) -> Option<&Waiter<P>> {
         // SAFETY: a queued waiter is alive (see the type).
@@ -225,19 +178,15 @@ mod tests {
     use crate::platform::Native;
     use crate::wait::{Access, Thread};
 
-    fn on_cpu(cpu: usize) -> Waiter<Native> {
-        with_priority(Kind::Writer, cpu, 0)
-    }
-
-    fn with_priority(kind: Kind, cpu: usize, priority: u8) -> Waiter<Native> {
+    /// A waiter that came then.
+    fn with_priority(kind: Kind, arrived: u64, priority: u8) -> Waiter<Native> {
         let thread = Box::leak(Box::new(Thread::new()));
-        thread.set_cpu(cpu);
         let access = [Access::Shared, Access::Exclusive][kind as usize];
-        Waiter::new(access, thread, 0, priority)
+        Waiter::new(access, thread, arrived, priority)
     }
 
-    /// The CPUs of the writers in the queue, in order; checks the links both ways.
-    fn order(queue: &Queue<Native>) -> Vec<usize> {
+    /// When the writers in the queue came, in its order; checks the links both ways.
+    fn order(queue: &Queue<Native>) -> Vec<u64> {
         let mut waiters = vec![];
         let mut next = queue.first(Kind::Writer);
         while let Some(waiter) = next {
@@ -247,7 +196,7 @@ mod tests {
             next = queue.after(waiter);
         }
         assert_eq!(queue.len(), waiters.len());
-        waiters.iter().map(|waiter| waiter.thread.cpu()).collect()
+        waiters.iter().map(|waiter| waiter.arrived).collect()
     }
 
     #[test]
@@ -273,47 +222,17 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ran_elsewhere_goes_first_but_not_for_ever() {
-        let waiters = [1, 1, 2, 3, 1].map(on_cpu);
-        let mut queue = Queue::new();
-        for waiter in &waiters {
-            // SAFETY: they outlive the queue.
-            unsafe { queue.push(waiter) };
-        }
-        queue.prefer_elsewhere(Kind::Reader, 1);
-        queue.prefer_elsewhere(Kind::Writer, 4);
-        assert_eq!(order(&queue), [1, 1, 2, 3, 1]);
-        queue.prefer_elsewhere(Kind::Writer, 1);
-        assert_eq!(order(&queue), [2, 1, 1, 3, 1]);
-        queue.prefer_elsewhere(Kind::Writer, 2);
-        assert_eq!(order(&queue), [1, 2, 1, 3, 1], "passed once more");
-        queue.prefer_elsewhere(Kind::Writer, 1);
-        assert_eq!(order(&queue), [2, 1, 1, 3, 1], "passed twice");
-        queue.remove(&waiters[2]);
-        queue.prefer_elsewhere(Kind::Writer, 1);
-        assert_eq!(order(&queue), [1, 1, 3, 1], "not a third time");
-        queue.remove(&waiters[0]);
-        queue.remove(&waiters[1]);
-        queue.remove(&waiters[4]);
-        queue.prefer_elsewhere(Kind::Writer, 1);
-        assert_eq!(order(&queue), [3]);
-    }
-
-    #[test]
     fn higher_priorities_stand_first_and_equal_ones_as_they_came() {
         let waiters = [(1, 0), (2, 5), (3, 0), (4, 9), (5, 5), (6, 9)]
-            .map(|(cpu, p)| with_priority(Kind::Writer, cpu, p));
+            .map(|(arrived, p)| with_priority(Kind::Writer, arrived, p));
         let mut queue = Queue::new();
         for waiter in &waiters {
             // SAFETY: they outlive the queue.
             unsafe { queue.push(waiter) };
         }
         assert_eq!(order(&queue), [4, 6, 2, 5, 1, 3]);
-        queue.prefer_elsewhere(Kind::Writer, 4);
-        assert_eq!(order(&queue), [6, 4, 2, 5, 1, 3]);
         queue.remove(&waiters[3]);
-        queue.prefer_elsewhere(Kind::Writer, 6);
-        assert_eq!(order(&queue), [6, 2, 5, 1, 3], "not past a higher priority");
+        assert_eq!(order(&queue), [6, 2, 5, 1, 3]);
     }
 
     #[test]
@@ -335,17 +254,5 @@ mod tests {
         // SAFETY: as above.
         unsafe { queue.push(&high) };
         assert!(is_head(&queue, &high));
-    }
-
-    #[test]
-    fn nobody_near_the_head_ran_elsewhere() {
-        let waiters = [1, 1, 1, 1, 2].map(on_cpu);
-        let mut queue = Queue::new();
-        for waiter in &waiters {
-            // SAFETY: they outlive the queue.
-            unsafe { queue.push(waiter) };
-        }
-        queue.prefer_elsewhere(Kind::Writer, 1);
-        assert_eq!(order(&queue), [1, 1, 1, 1, 2]);
     }
 }

@@ -14,8 +14,6 @@ pub struct Sleeper<P: System> {
     pub(crate) ticket_parker: Parker<P>,
     /// Its place in the list of a token, while it waits under one.
     pub(crate) cancel: CancelLinks<P>,
-    /// The CPU it was last seen on, plus one; zero if unknown. A hint.
-    cpu: Hint,
     /// The number of its process.
     #[cfg(any(feature = "std", fairlock_loom))]
     process: Hint,
@@ -27,7 +25,6 @@ impl<P: System> Sleeper<P> {
             parker: Parker::new(),
             ticket_parker: Parker::new(),
             cancel: CancelLinks::new(),
-            cpu: Hint::new(0),
             #[cfg(any(feature = "std", fairlock_loom))]
             process: Hint::new(fork::number()),
         }
@@ -66,20 +63,6 @@ impl<P: System> Sleeper<P> {
         self.ticket_parker.unpark();
     }
 
-    /// Notes where the calling thread runs.
-    pub(crate) fn note_cpu(&self) {
-        self.set_cpu(this_cpu::<P>());
-    }
-
-    pub(super) fn set_cpu(&self, cpu: usize) {
-        self.cpu.store(cpu, Ordering::Relaxed);
-    }
-
-    /// The CPU it was last seen on, plus one; zero if unknown.
-    pub(crate) fn cpu(&self) -> usize {
-        self.cpu.load(Ordering::Relaxed)
-    }
-
     /// The name of this thread in owner words: its address. The alignment
     /// leaves the low bits free for flags.
     pub(crate) fn hint(&'static self) -> usize {
@@ -90,11 +73,6 @@ impl<P: System> Sleeper<P> {
 /// A word that influences who runs, and never who may have a lock. Not one of the platform's
 /// atomics: a model checker would try every order of its accesses.
 pub(crate) type Hint = core::sync::atomic::AtomicUsize;
-
-/// The CPU the caller runs on, plus one; zero if unknown.
-pub(crate) fn this_cpu<P: System>() -> usize {
-    P::cpu().map_or(0, |cpu| cpu as usize + 1)
-}
 
 /// Where a thread sleeps: a binary semaphore.
 pub(crate) struct Parker<P: System> {

@@ -76,8 +76,6 @@ pub(crate) struct Frame<P: System> {
     pub(super) ticket: Cell<u64>,
     pub(super) next: Cell<*const Waiter<P>>,
     pub(super) prev: Cell<*const Waiter<P>>,
-    /// How often a later waiter of its kind was put before it.
-    pub(super) passes: Cell<u8>,
     state: P::AtomicU32,
 }
 
@@ -118,7 +116,6 @@ impl<P: System> Waiter<P> {
             ticket: Cell::new(0),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
-            passes: Cell::new(0),
             state: P::AtomicU32::new(WAITING),
         }))
     }

@@ -85,9 +85,7 @@ use super::word::{AtomicWord, Flags, Word};
 use crate::events::Event;
 use crate::inspect::Field;
 use crate::platform::Platform;
-use crate::wait::{
-    Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, WakeList,
-};
+use crate::wait::{Access, FEW_WAKES, Kind, Thread, WAKE_NS, WaitContext, WaitError, WakeList};
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
@@ -96,11 +94,10 @@ type FewWakes<P> = WakeList<P, FEW_WAKES>;
 /// compared with how long the lock stays free.
 const IDLE_NS: u64 = 300;
 /// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter
-/// that is next. In turns that is [`WAKE_NS`]. Where threads share the lock, it is free now and
-/// then, and the waiter that is next takes it as soon as it runs. A smaller value costs these
-/// threads CPU time where other programs are busy; a larger one is how long a waiter stays queued
-/// on the holder's CPU. In ns; compared with the time since the end of the tenure.
-const SHARED_LATE_NS: u64 = 200_000;
+/// that is next. A smaller value costs threads that share the lock CPU time where other programs are busy; a
+/// larger one is how long a waiter stays queued on the holder's CPU. In ns; compared with the time since the
+/// end of the tenure.
+const LATE_NS: u64 = 200_000;
 /// So long after the end of a tenure the holder closes the lock: yielding has not helped. In ns;
 /// compared with the time since the end of the tenure.
 const LOST_NS: u64 = 4_000_000;
@@ -389,10 +386,9 @@ impl<P: Platform> Turns<P> {
     fn watch_clock(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, now: u64) {
         let end = holder.end();
         let over = now.saturating_sub(end);
-        let late = if holder.is_in_turns() { WAKE_NS } else { SHARED_LATE_NS };
         if over >= LOST_NS {
             word.flag_queue(Flags::HANDOFF); // as `close`
-        } else if over >= late {
+        } else if over >= LATE_NS {
             me.tenure.is_to_give_way(word.address(), end, now);
         }
     }
@@ -521,10 +517,7 @@ impl<P: Platform> Turns<P> {
 
     /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), of a lock that is also read, or only written.
     pub(crate) fn planned_ns(&self, grants_ahead: usize, is_read: bool) -> u64 {
-        let passes = u64::from(Queue::<P>::MAX_PASSES);
-        self.with_queue(|q| {
-            q.own.clock.planned_wait_ns(grants_ahead, passes, is_read, self.shape())
-        })
+        self.with_queue(|q| q.own.clock.planned_wait_ns(grants_ahead, is_read, self.shape()))
     }
 }
 

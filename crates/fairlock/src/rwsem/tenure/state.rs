@@ -18,8 +18,6 @@ pub(crate) struct Tenure<P: System> {
     pub(crate) clock: TenureClock,
     /// How threads that are not queued share the lock.
     pub(super) modes: Modes,
-    /// The CPU of the last thread that took the lock from the queue, plus one; zero if unknown.
-    pub(super) holder_cpu: u32,
     /// When the closed lock became free; zero if it has not.
     pub(super) freed: u64,
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
@@ -36,7 +34,6 @@ impl<P: System> Tenure<P> {
             is_promised: false,
             clock: TenureClock::new(),
             modes: Modes::new(),
-            holder_cpu: 0,
             freed: 0,
             unwoken: false,
         }

@@ -14,7 +14,7 @@ use crate::platform::Platform;
 use crate::rwsem::Turns;
 use crate::rwsem::sem::passes_writers;
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
+use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList};
 
 /// Each queued reader that gets in wakes so many others: all are awake sooner than if one thread
 /// woke them. In waiters; compared with those woken so far by this one.
@@ -167,7 +167,7 @@ impl<P: Platform> Turns<P> {
             q.own.next = core::ptr::null();
             self.begin_turn(q, waiter, word, now, wakes);
         } else {
-            q.own.clock.reader_joins(now);
+            q.own.clock.reader_joins();
             if !q.own.clock.is_over(now) && word.readers() < P::cpus() {
                 self.invite_readers(q, INVITES, wakes);
             }
@@ -198,7 +198,6 @@ impl<P: Platform> Turns<P> {
         q.own.modes.next_takes(now, self.holder().steals());
         self.holder().set_in_turns(q.own.modes.mode() == Mode::InTurns);
         q.own.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
-        q.own.holder_cpu = this_cpu::<P>() as u32;
         if q.waiters.is_empty() {
             return;
         }
@@ -215,7 +214,6 @@ impl<P: Platform> Turns<P> {
         // This comes first: waking a crowd takes longer than a short tenure.
         self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
-            q.waiters.prefer_elsewhere(Kind::Reader, q.own.holder_cpu as usize);
             self.invite_readers(q, INVITES, wakes);
         }
     }
@@ -251,7 +249,6 @@ impl<P: Platform> Turns<P> {
         }
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
-            q.own.clock.last_gives_up(waiter.arrived);
             q.own.modes.last_gives_up(P::now(), self.holder().steals());
         } else {
             self.recheck(q, None, wakes); // rules 8 and 14
@@ -323,10 +320,6 @@ impl<P: Platform> Turns<P> {
         let is_kept = |next: &Waiter<P>| next.access != Access::Upgradable || !word.is_upgradable();
         if !urgent && word.is_closed() && q.own.next().is_some_and(is_kept) {
             return false;
-        }
-        if q.own.next().is_none() {
-            // On the holder's CPU a waiter would not run before the holder sleeps.
-            q.waiters.prefer_elsewhere(kind, q.own.holder_cpu as usize);
         }
         let Some(next) = q.waiters.first(kind) else { return false };
         let next = core::ptr::from_ref(next);

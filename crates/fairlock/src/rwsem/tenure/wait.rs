@@ -8,20 +8,13 @@ use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::word::{Flags, Word};
 use crate::rwsem::{Turns, WATCH_NS};
-use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WAKE_NS, WaitContext, WaitError, Waiter};
+use crate::wait::{
+    Access, INVITED, Kind, NEXT, SOON_NS, WAITING, WAKE_NS, WaitContext, WaitError, Waiter,
+};
 
-/// The longest pause between two looks at the lock while watching it. In ns; compared with twice
-/// the last pause.
-const LONGEST_PAUSE_NS: u64 = 20_000;
-/// The waiter that is next stays awake if a writers' tenure ends within this time. In ns; compared
-/// with the time left of it.
+/// The waiter that is next stays awake if a writers' tenure ends within this time; a readers' tenure within
+/// [`WAKE_NS`], as awake, the waiter takes a CPU from readers. In ns; compared with the time left of it.
 const SPIN_THROUGH_NS: u64 = 250_000;
-/// The same for a readers' tenure: awake, the waiter takes a CPU from readers. In ns; compared with
-/// the time left of it.
-const CALL_AHEAD_NS: u64 = 20_000;
-/// A timer is set earlier by this time and its measured lateness: it must not be late. In ns;
-/// compared with the time left of the tenure, beside the lateness of timers.
-const EARLY_NS: u64 = 25_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
 /// pause: about as long as their longest pause ([`LOOKS`](crate::wait::LOOKS)). In ns; compared
 /// with the time since the writer became the next.
@@ -160,7 +153,7 @@ impl<P: Platform> Turns<P> {
         watch.see(self.holder().steals(), over, now);
         let left = watch.end.saturating_sub(now);
         let awake_until = match watch.alive {
-            Some(alive) if over || left <= watch.near_ns => alive + AWAKE_NS,
+            Some(alive) if left <= watch.near_ns => alive + AWAKE_NS,
             _ => watch.until,
         };
         if now < awake_until {
@@ -202,14 +195,10 @@ impl<P: Platform> Turns<P> {
     fn look_at_clock(&self, watch: &mut Watch) {
         let mut wakes = FewWakes::new();
         self.with_queue(|q| {
-            if let Some(late) = watch.late.take() {
-                q.own.clock.note_lateness(late);
-            }
             watch.end = q.own.clock.end();
-            watch.lateness = q.own.clock.lateness();
             watch.near_ns = match q.own.clock.side() {
-                Kind::Reader => CALL_AHEAD_NS,
-                Kind::Writer => (2 * watch.lateness).max(SPIN_THROUGH_NS),
+                Kind::Reader => WAKE_NS,
+                Kind::Writer => SPIN_THROUGH_NS,
             };
             // Readers that could be inside wait, and there are CPUs for them.
             let word = self.word.load(Ordering::Relaxed);
@@ -249,7 +238,7 @@ impl<P: Platform> Turns<P> {
             }
         }
         let timer = needs_timer.then(|| {
-            let early = watch.end.saturating_sub(watch.lateness + EARLY_NS).max(now);
+            let early = watch.end.saturating_sub(WAKE_NS).max(now);
             // One that was woken in vain looks again soon.
             if asks { early } else { early.min(now + WAKE_NS) }
         });
@@ -259,9 +248,6 @@ impl<P: Platform> Turns<P> {
         };
         let outcome = self.sleep(waiter, until, context);
         let timed_out = outcome == WaitOutcome::TimedOut;
-        if timed_out {
-            watch.late = timer.map(|timer| P::now().saturating_sub(timer));
-        }
         watch.in_vain = asks && !timed_out;
         watch.slept = true;
         watch.end_of_watch();
@@ -274,7 +260,6 @@ impl<P: Platform> Turns<P> {
         until: Option<u64>,
         context: &WaitContext<'_, P>,
     ) -> WaitOutcome {
-        waiter.thread.note_cpu();
         self.events.count(Event::sleep(waiter.kind));
         waiter.thread.parker.park(until, context.interruptible)
     }
@@ -314,9 +299,6 @@ struct Watch {
     /// When the tenure ends, as of the last look at the clock; and how long before that to be awake.
     end: u64,
     near_ns: u64,
-    lateness: u64,
-    /// How late the last timer was.
-    late: Option<u64>,
     /// Until when to watch before sleeping; zero: look at the clock first.
     until: u64,
     /// When the last acquisition was seen, or else when the tenure was seen to be over; and the lock's count
@@ -334,8 +316,6 @@ impl Watch {
         Self {
             end: 0,
             near_ns: 0,
-            lateness: 0,
-            late: None,
             until: 0,
             alive: None,
             steals: 0,
@@ -371,7 +351,7 @@ impl Watch {
 
     fn pause(&mut self) -> u64 {
         let pause = self.pause;
-        self.pause = (pause * 2).min(LONGEST_PAUSE_NS);
+        self.pause = (pause * 2).min(SOON_NS);
         pause
     }
 }
