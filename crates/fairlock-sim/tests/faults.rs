@@ -68,7 +68,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (SeatsAnywhere, "condvar:thin", &[Exclusion, Deadlock, Panic, Remains]),
     (ReleasesQuietly, "condvar:thin", &[Deadlock]),
     (PinsAnySlot, "condvar:thin", &[Exclusion, Deadlock, Panic, Remains]),
-    (TakesAnySlot, "condvar:thin", &[Exclusion, Deadlock, Panic, Remains]),
+    (TakesAnySlot, "condvar:thin", &[Exclusion, Deadlock, Panic, Remains, Word]),
     (DeflatesPinned, "condvar:thin", &[Exclusion, Deadlock, Panic, Remains]),
     (TouchesGranted, "range:fifo", &[Conduct]),
     (ForgetsKind, "range:fifo", &[Panic, Exclusion]),
