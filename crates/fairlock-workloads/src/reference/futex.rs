@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fairlock::platform::{Atomic, Platform, WaitOutcome};
 
+use super::word;
 use crate::locks::condvar::{Set, Which};
 use crate::locks::monitor::{RawMonitor, deadline};
 use crate::locks::{BenchLock, RwBench};
@@ -17,15 +18,6 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Held, and a thread may sleep.
 const AWAITED: u32 = 2;
-
-/// On a cache line of its own: simulations do not depend on where the allocator puts it.
-#[repr(align(128))]
-struct Line<T>(T);
-
-/// A word on which threads sleep. Never freed: a wake-up may come after its last use.
-fn word<P: Platform>() -> &'static P::AtomicU32 {
-    &Box::leak(Box::new(Line(P::AtomicU32::new(0)))).0
-}
 
 pub struct FutexMutex<P: Platform> {
     state: &'static P::AtomicU32,
@@ -52,8 +44,21 @@ impl<P: Platform> FutexMutex<P> {
         }
     }
 
+    /// Takes the mutex without another look before it sleeps.
+    pub(super) fn take_asleep(&self) {
+        // Acquire: as above.
+        while self.state.swap(AWAITED, Ordering::Acquire) != FREE {
+            P::wait(self.state, AWAITED, None, false);
+        }
+    }
+
+    /// Whether it seems to be free.
+    pub(super) fn is_free(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FREE
+    }
+
     /// Takes the mutex if it is free. Acquire: as above.
-    fn take(&self) -> bool {
+    pub(super) fn take(&self) -> bool {
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

@@ -2,6 +2,7 @@
 //! in its own frame. Where threads outnumber CPUs, it is better if a waiter parks after a while,
 //! and is kicked by the thread before it.
 
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
@@ -9,49 +10,112 @@ use fairlock::platform::{Atomic, Platform};
 use super::{SPIN_NS, parked_at, spin_until};
 use crate::locks::BenchLock;
 
-/// `PARKS`: waiters park once they have spun for [`SPIN_NS`].
-pub struct Mcs<P: Platform, const PARKS: bool> {
+/// How waiters of an MCS queue wait, and who is next: a node's part of that.
+pub trait Style<P: Platform>: Default + Send + Sync + 'static {
+    /// Waiters park once they have spun for [`SPIN_NS`].
+    const PARKS: bool = false;
+
+    /// The calling thread has to queue, and nobody sees its node yet.
+    fn queue(&self) {}
+
+    /// The holder leaves if its node is the last one, and tells whether it has left.
+    ///
+    /// # Safety
+    /// The calling thread holds the lock with `node`; `tail` is the queue's end.
+    unsafe fn end_queue(node: &Node<P, Self>, tail: &P::AtomicUsize) -> bool {
+        node.ends_with(tail, 0)
+    }
+
+    /// The holder leaves the lock to a waiter.
+    ///
+    /// # Safety
+    /// The calling thread holds the lock with `node`; `next` is the address of the node behind.
+    unsafe fn hand_on(_node: &Node<P, Self>, next: usize) {
+        // SAFETY: the next thread waits for this; then its node may be gone.
+        unsafe { Node::<P, Self>::at(next) }.grant();
+    }
+}
+
+/// Waiters spin, in order of arrival.
+#[derive(Default)]
+pub struct Spins;
+
+/// Waiters park once they have spun for long, in order of arrival.
+#[derive(Default)]
+pub struct Parks;
+
+impl<P: Platform> Style<P> for Spins {}
+
+impl<P: Platform> Style<P> for Parks {
+    const PARKS: bool = true;
+}
+
+pub struct Mcs<P: Platform, S: Style<P>> {
     /// The address of the last node in the queue, the holder's included; zero if
     /// the lock is free.
     tail: P::AtomicUsize,
+    style: PhantomData<S>,
 }
 
 /// A thread's place in the queue.
-struct Node<P: Platform> {
+pub struct Node<P: Platform, S> {
     /// The address of the node behind this one, once that node's thread has stored it.
-    next: P::AtomicUsize,
+    pub next: P::AtomicUsize,
     /// [`WAITING`], or the address of its thread's record if that has parked;
     /// [`GRANTED`] once the thread before has released the lock.
-    turn: P::AtomicUsize,
+    pub turn: P::AtomicUsize,
+    pub style: S,
 }
 
-const WAITING: usize = 0;
-const GRANTED: usize = 1;
+pub const WAITING: usize = 0;
+pub const GRANTED: usize = 1;
 
-impl<P: Platform> Node<P> {
-    fn new() -> Self {
-        Self { next: P::AtomicUsize::new(0), turn: P::AtomicUsize::new(WAITING) }
+impl<P: Platform, S: Style<P>> Node<P, S> {
+    pub fn new() -> Self {
+        Self {
+            next: P::AtomicUsize::new(0),
+            turn: P::AtomicUsize::new(WAITING),
+            style: S::default(),
+        }
     }
 
-    fn address(&self) -> usize {
-        core::ptr::from_ref(self).addr()
+    pub fn address(&self) -> usize {
+        core::ptr::from_ref(self).expose_provenance()
     }
 
     /// # Safety
     /// `address` is that of a node whose thread has not released the lock yet.
-    unsafe fn at<'a>(address: usize) -> &'a Self {
+    pub unsafe fn at<'a>(address: usize) -> &'a Self {
         // SAFETY: a node stays where it is until its thread has released.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// Waits for the thread before.
+    /// Queues behind the node at `before`, and waits for its thread.
+    ///
+    /// # Safety
+    /// That thread cannot release the lock without `next`, which only this thread stores.
     #[inline(always)]
-    fn wait<const PARKS: bool>(&self) {
-        if !PARKS {
-            spin_until::<P, _, _>(&self.turn, |turn| turn == GRANTED);
+    pub unsafe fn follow(&self, before: usize) {
+        self.style.queue();
+        // Release: publishes the node. SAFETY: the caller's promise.
+        unsafe { Self::at(before) }.next.store(self.address(), Ordering::Release);
+        if !S::PARKS {
+            spin_until::<P, _, _>(&self.turn, |turn| turn != WAITING);
         } else if !P::spin_until(&self.turn, SPIN_NS, |turn: usize| turn == GRANTED) {
             self.park();
         }
+    }
+
+    /// Has the queue end with the node at `last` (zero: nowhere) if it ended with this one.
+    pub fn ends_with(&self, tail: &P::AtomicUsize, last: usize) -> bool {
+        // Release: the section happens before the next one.
+        tail.compare_exchange(self.address(), last, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// The address of the node behind this one, whose thread is about to store it.
+    pub fn next(&self) -> usize {
+        spin_until::<P, _, _>(&self.next, |next: usize| next != 0);
+        self.next.load(Ordering::Acquire)
     }
 
     #[cold]
@@ -70,9 +134,9 @@ impl<P: Platform> Node<P> {
 
     /// Gives the turn to this node's thread; then the node may be gone.
     #[inline(always)]
-    fn grant<const PARKS: bool>(&self) {
+    pub fn grant(&self) {
         // Release: the section happens before the next one.
-        if !PARKS {
+        if !S::PARKS {
             return self.turn.store(GRANTED, Ordering::Release);
         }
         // Acquire: the record is seen.
@@ -86,52 +150,44 @@ impl<P: Platform> Node<P> {
 
 /// Releases the lock when dropped, even by a panic: the node is in a frame that unwinding takes
 /// away.
-struct Held<'a, P: Platform, const PARKS: bool> {
-    lock: &'a Mcs<P, PARKS>,
-    node: &'a Node<P>,
+struct Held<'a, P: Platform, S: Style<P>> {
+    lock: &'a Mcs<P, S>,
+    node: &'a Node<P, S>,
 }
 
-impl<P: Platform, const PARKS: bool> Mcs<P, PARKS> {
+impl<P: Platform, S: Style<P>> Mcs<P, S> {
     #[inline(always)]
-    fn acquire<'a>(&'a self, node: &'a Node<P>) -> Held<'a, P, PARKS> {
-        let address = core::ptr::from_ref(node).expose_provenance();
+    fn acquire<'a>(&'a self, node: &'a Node<P, S>) -> Held<'a, P, S> {
         // Acquire: from whoever left the lock free. Release: publishes the node to the next in
         // line.
-        let before = self.tail.swap(address, Ordering::AcqRel);
+        let before = self.tail.swap(node.address(), Ordering::AcqRel);
         if before != 0 {
-            // SAFETY: the thread before cannot release without `next`, which only this thread
-            // stores: the queue does not end at its node.
-            unsafe { Node::<P>::at(before) }.next.store(address, Ordering::Release);
-            node.wait::<PARKS>();
+            // SAFETY: the queue does not end at that node.
+            unsafe { node.follow(before) };
         }
         Held { lock: self, node }
     }
 }
 
-impl<P: Platform, const PARKS: bool> Drop for Held<'_, P, PARKS> {
+impl<P: Platform, S: Style<P>> Drop for Held<'_, P, S> {
     #[inline(always)]
     fn drop(&mut self) {
         let mut next = self.node.next.load(Ordering::Acquire);
         if next == 0 {
-            // Release: the section happens before the next one.
-            let own = self.node.address();
-            let last =
-                self.lock.tail.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
-            if last.is_ok() {
+            // SAFETY: this thread holds the lock with this node.
+            if unsafe { S::end_queue(self.node, &self.lock.tail) } {
                 return;
             }
-            // Another thread has come, and is about to store its node.
-            spin_until::<P, _, _>(&self.node.next, |next: usize| next != 0);
-            next = self.node.next.load(Ordering::Acquire);
+            next = self.node.next();
         }
-        // SAFETY: the next thread waits for this; then its node may be gone.
-        unsafe { Node::<P>::at(next) }.grant::<PARKS>();
+        // SAFETY: as above.
+        unsafe { S::hand_on(self.node, next) };
     }
 }
 
-impl<P: Platform, const PARKS: bool> BenchLock for Mcs<P, PARKS> {
+impl<P: Platform, S: Style<P>> BenchLock for Mcs<P, S> {
     fn create() -> Self {
-        Self { tail: P::AtomicUsize::new(0) }
+        Self { tail: P::AtomicUsize::new(0), style: PhantomData }
     }
 
     #[inline(always)]

@@ -5,22 +5,21 @@ use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
 
-use super::mcs::Mcs;
+use super::mcs::{Mcs, Style};
 use super::{SPIN_NS, parked_at};
 use crate::locks::{BenchLock, RwBench};
 
-/// `PARKS`: waiters park once they have spun for [`SPIN_NS`].
-pub struct UnfairQueue<P: Platform, const PARKS: bool> {
+pub struct UnfairQueue<P: Platform, S: Style<P>> {
     /// [`FREE`], [`HELD`], or held with the head of the queue parked: the address of
     /// its thread's record.
     state: P::AtomicUsize,
-    queue: Mcs<P, PARKS>,
+    queue: Mcs<P, S>,
 }
 
 const FREE: usize = 0;
 const HELD: usize = 1;
 
-impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
+impl<P: Platform, S: Style<P>> UnfairQueue<P, S> {
     #[inline(always)]
     fn try_acquire(&self) -> bool {
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -28,9 +27,9 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
 
     /// Takes the lock, for the head of the queue.
     fn acquire_contended(&self) {
-        let bound = if PARKS { SPIN_NS } else { u64::MAX };
+        let bound = if S::PARKS { SPIN_NS } else { u64::MAX };
         loop {
-            if !P::spin_until(&self.state, bound, |state: usize| state == FREE) && PARKS {
+            if !P::spin_until(&self.state, bound, |state: usize| state == FREE) && S::PARKS {
                 self.park();
             }
             if self.try_acquire() {
@@ -57,7 +56,7 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
     #[inline(always)]
     fn release(&self) {
         // Release: the section happens before the next one.
-        if !PARKS {
+        if !S::PARKS {
             return self.state.store(FREE, Ordering::Release);
         }
         // Acquire: the record is seen.
@@ -69,7 +68,7 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
     }
 }
 
-impl<P: Platform, const PARKS: bool> RwBench for UnfairQueue<P, PARKS> {
+impl<P: Platform, S: Style<P>> RwBench for UnfairQueue<P, S> {
     fn new() -> Self {
         Self { state: P::AtomicUsize::new(FREE), queue: Mcs::create() }
     }

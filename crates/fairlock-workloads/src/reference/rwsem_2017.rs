@@ -11,14 +11,13 @@
 //! Written from this description. What it leaves out: a spinner does not ask whether the
 //! writer inside has a CPU, and notices that its own is wanted only when it has lost it.
 
-use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 
 use fairlock::platform::{Atomic, Platform};
 
-use super::mcs::Mcs;
-use super::tas::TestAndSet;
+use super::guarded::Guarded;
+use super::mcs::{Mcs, Spins};
 use crate::locks::BenchLock;
 
 /// A writer is inside.
@@ -38,17 +37,15 @@ fn is_free(word: u64) -> bool {
 pub struct Rwsem2017<P: Platform> {
     word: P::AtomicU64,
     /// Writers that spin: the first of them looks at the word.
-    spinners: Mcs<P, false>,
-    queue_lock: TestAndSet<P>,
-    /// Guarded by `queue_lock`, as are the frames of waiters in it: a thread that was woken takes
-    /// the queue lock once more before its frame is gone.
-    queue: UnsafeCell<Queue<P>>,
+    spinners: Mcs<P, Spins>,
+    /// Its lock guards the frames of waiters in it, too: a thread that was woken takes that lock
+    /// once more before its frame is gone.
+    queue: Guarded<P, Queue<P>>,
 }
 
 type Queue<P> = VecDeque<*const Waiter<P>>;
 
-// SAFETY: `queue` is reached under `queue_lock` only, and so is what it points to; the
-// rest is atomic.
+// SAFETY: what the queue points to is reached under its lock only, as the queue is.
 unsafe impl<P: Platform> Send for Rwsem2017<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for Rwsem2017<P> {}
@@ -80,14 +77,6 @@ impl<P: Platform> Waiter<P> {
 }
 
 impl<P: Platform> Rwsem2017<P> {
-    fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
-        self.queue_lock.acquire_contended();
-        // SAFETY: the queue lock is held, so this is the only reference to the queue.
-        let result = f(unsafe { &mut *self.queue.get() });
-        self.queue_lock.release();
-        result
-    }
-
     /// Wakes the first in the queue if nobody is inside. Under the queue lock.
     fn wake_if_free(&self, queue: &mut Queue<P>) {
         // SAFETY: a waiter in the queue is alive; its frame is not gone before it has had the queue
@@ -119,13 +108,13 @@ impl<P: Platform> Rwsem2017<P> {
 
     #[cold]
     fn left_free(&self) {
-        self.with_queue(|queue| self.wake_if_free(queue));
+        self.queue.with(|queue| self.wake_if_free(queue));
     }
 
     #[cold]
     fn read_queued(&self) {
         let me = Waiter::new(false);
-        let is_in = self.with_queue(|queue| {
+        let is_in = self.queue.with(|queue| {
             // The thread is counted already, so no writer can come in. Acquire: it has the lock.
             if queue.is_empty() && self.word.load(Ordering::Acquire) & WRITER == 0 {
                 return true;
@@ -138,7 +127,7 @@ impl<P: Platform> Rwsem2017<P> {
         });
         if !is_in {
             me.sleep();
-            self.with_queue(|_| ()); // whoever woke it is done with its frame
+            self.queue.with(|_| ()); // whoever woke it is done with its frame
         }
     }
 
@@ -148,14 +137,14 @@ impl<P: Platform> Rwsem2017<P> {
             return;
         }
         let me = Waiter::new(true);
-        self.with_queue(|queue| {
+        self.queue.with(|queue| {
             queue.push_back(&raw const me);
             self.word.fetch_or(QUEUED, Ordering::Relaxed);
             self.wake_if_free(queue);
         });
         loop {
             me.sleep();
-            if self.with_queue(|queue| self.write_as_first(queue, &me)) {
+            if self.queue.with(|queue| self.write_as_first(queue, &me)) {
                 return;
             }
         }
@@ -215,8 +204,7 @@ impl<P: Platform> BenchLock for Rwsem2017<P> {
         Self {
             word: P::AtomicU64::new(0),
             spinners: Mcs::create(),
-            queue_lock: TestAndSet::create(),
-            queue: UnsafeCell::new(VecDeque::new()),
+            queue: Guarded::new(VecDeque::new()),
         }
     }
 
