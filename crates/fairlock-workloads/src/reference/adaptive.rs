@@ -16,7 +16,7 @@ const MORE: u32 = 10;
 const PARTS: u32 = 8;
 
 pub struct Adaptive<P: Platform> {
-    mutex: FutexMutex<P>,
+    mutex: FutexMutex<P, 0>,
     /// How many attempts there were lately. Changed by the holder.
     lately: P::AtomicU32,
 }
@@ -39,7 +39,7 @@ impl<P: Platform> RwBench for Adaptive<P> {
             self.mutex.is_free() && self.mutex.take()
         });
         if attempts.is_none() {
-            self.mutex.take_asleep();
+            self.mutex.write_lock();
         }
         let change = i64::from(attempts.unwrap_or(most)) - i64::from(lately);
         let lately = i64::from(lately) + change / i64::from(PARTS);

@@ -11,19 +11,21 @@ use crate::locks::condvar::{Set, Which};
 use crate::locks::monitor::{RawMonitor, deadline};
 use crate::locks::{BenchLock, RwBench};
 
-/// How often a thread looks at a mutex that is held before it sleeps.
-const LOOKS: u32 = 100;
+/// How often a thread looks at a mutex that is held before it sleeps, as in Rust's library; glibc's
+/// does not look.
+pub const LOOKS: u32 = 100;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Held, and a thread may sleep.
 const AWAITED: u32 = 2;
 
-pub struct FutexMutex<P: Platform> {
+/// `LOOKS`: how often a thread looks before it sleeps.
+pub struct FutexMutex<P: Platform, const LOOKS: u32> {
     state: &'static P::AtomicU32,
 }
 
-impl<P: Platform> FutexMutex<P> {
+impl<P: Platform, const LOOKS: u32> FutexMutex<P, LOOKS> {
     fn acquire(&self, deadline: Option<u64>) -> bool {
         if self.take() {
             return true;
@@ -41,14 +43,6 @@ impl<P: Platform> FutexMutex<P> {
                 return false;
             }
             state = self.look();
-        }
-    }
-
-    /// Takes the mutex without another look before it sleeps.
-    pub(super) fn take_asleep(&self) {
-        // Acquire: as above.
-        while self.state.swap(AWAITED, Ordering::Acquire) != FREE {
-            P::wait(self.state, AWAITED, None, false);
         }
     }
 
@@ -84,7 +78,7 @@ impl<P: Platform> FutexMutex<P> {
     }
 }
 
-impl<P: Platform> RwBench for FutexMutex<P> {
+impl<P: Platform, const LOOKS: u32> RwBench for FutexMutex<P, LOOKS> {
     fn new() -> Self {
         Self { state: word::<P>() }
     }
@@ -121,7 +115,7 @@ impl<P: Platform> Changed<P> {
 }
 
 /// The mutex with two condition variables.
-pub type Futexes<P> = Set<FutexMutex<P>, Changed<P>>;
+pub type Futexes<P> = Set<FutexMutex<P, LOOKS>, Changed<P>>;
 
 // SAFETY: it is a mutex.
 unsafe impl<P: Platform> RawMonitor for Futexes<P> {

@@ -32,8 +32,8 @@ pub use asks::Asks;
 use backoff::BackingOff;
 use bravo::Bravo;
 use cna::Near;
-use futex::FutexMutex;
 pub(crate) use futex::Futexes;
+use futex::{FutexMutex, LOOKS};
 use mcs::{Mcs, Parks, Spins};
 use parking::{ALWAYS, NEVER, Parking, ROUNDS, SOMETIMES};
 use percpu::PerCpu;
@@ -77,11 +77,15 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 /// The locks of this family on a platform.
 pub fn entries<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
     vec![
-        LockEntry::mutex::<FutexMutex<P>>(
+        LockEntry::mutex::<FutexMutex<P, LOOKS>>(
             "ref:futex",
             "a word of three states; condition variables that count notifications",
         )
         .with_condvar::<Monitor<Futexes<P>>>(),
+        LockEntry::mutex::<FutexMutex<P, 0>>(
+            "ref:futex_asleep",
+            "the same; sleeps at once, as in glibc",
+        ),
         LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
         LockEntry::mutex::<Mcs<P, Spins>>(
             "ref:mcs",
@@ -198,7 +202,8 @@ mod tests {
         excludes::<BackingOff<P, false, 1>>();
         excludes::<BackingOff<P, false, MOST_PAUSES>>();
         excludes::<BackingOff<P, true, MOST_PAUSES>>();
-        excludes::<FutexMutex<P>>();
+        excludes::<FutexMutex<P, LOOKS>>();
+        excludes::<FutexMutex<P, 0>>();
         excludes::<Adaptive<P>>();
         excludes::<Parking<P, ROUNDS, NEVER>>();
         excludes::<Parking<P, ROUNDS, SOMETIMES>>();
@@ -325,7 +330,8 @@ mod tests {
         excludes_simulated::<BackingOff<Sim, false, 1>>(false);
         excludes_simulated::<BackingOff<Sim, false, MOST_PAUSES>>(false);
         excludes_simulated::<BackingOff<Sim, true, MOST_PAUSES>>(false);
-        excludes_simulated::<FutexMutex<Sim>>(false);
+        excludes_simulated::<FutexMutex<Sim, LOOKS>>(false);
+        excludes_simulated::<FutexMutex<Sim, 0>>(false);
         excludes_simulated::<Adaptive<Sim>>(false);
         excludes_simulated::<Parking<Sim, ROUNDS, NEVER>>(false);
         excludes_simulated::<Parking<Sim, ROUNDS, SOMETIMES>>(false);

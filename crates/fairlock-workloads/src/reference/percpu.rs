@@ -27,7 +27,7 @@ pub struct PerCpu<P: Platform> {
     /// Grows when a reader leaves a closed lock. The writer sleeps on it.
     left: &'static P::AtomicU32,
     /// Held by the writer.
-    writer: FutexMutex<P>,
+    writer: FutexMutex<P, 0>,
     /// Until when readers know that there are writers. Guarded by `writer`.
     known_until: P::AtomicU64,
 }
