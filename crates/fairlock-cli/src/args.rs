@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -76,6 +77,13 @@ pub enum Command {
     Doctor {
         #[command(flatten)]
         flags: DoctorFlags,
+    },
+    /// Measure this machine, and print a machine file for `sim --machine`
+    Calibrate {
+        /// For how long to measure, with its unit: what changes within minutes shows in minutes
+        #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration,
+              default_value = "2m")]
+        lasting: Duration,
     },
     /// Try our locks under many schedules, checked after every step
     Torture {

@@ -1,7 +1,7 @@
 //! `fairlock`: measures locks on this machine and compares them.
 //!
 //! A command goes down this list; each module uses only those of its line and below. What belongs to one
-//! subcommand alone is in the module of its name: `bench`, `sim`, `torture`, `doctor`, `compare`, `report`,
+//! subcommand alone is in the module of its name: `bench`, `sim`, `torture`, `doctor`, `calibrate`, `compare`, `report`,
 //! `preload` (`run` and `top`).
 //!
 //! | | |
@@ -11,6 +11,7 @@
 //! | run | `runner`: a cell in a child process, or jobs in threads. `preload::linux`: a program with our locks |
 //! | rows | `row`: figures of what was measured, and relations between rows; `results`: rows read back |
 //! | show | `table` (a table for each workload), `verdict`, `report` (pages, pictures), `compare` |
+//! | measure | `measure`: this machine, for `doctor` and `calibrate` |
 //! | text | `layout` (tables that fit a terminal), `units`, `output` (stdout, stderr), `json` (files), `written` (reads them) |
 
 // A program is no library for others: `pub` means for the other modules, and `pub(crate)`
@@ -19,6 +20,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod compare;
 mod completions;
 mod doctor;
@@ -27,6 +29,7 @@ mod json;
 mod layout;
 mod machine;
 mod man;
+mod measure;
 mod names;
 mod output;
 mod plan;
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
         Some(Command::Compare { flags }) => compare::compare(&flags),
         Some(Command::Doctor { flags }) => doctor::doctor(&flags),
+        Some(Command::Calibrate { lasting }) => done(calibrate::calibrate(lasting)),
         Some(Command::Report { flags }) => report::report(&flags),
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),

@@ -33,6 +33,26 @@ fn the_doctor_says_what_there_is_and_what_it_means() {
 }
 
 #[test]
+fn a_calibrated_machine_can_be_simulated_and_says_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    let output = fairlock(&["calibrate", "--for", "1ms"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::write(&file, &output.stdout).unwrap();
+    let file_text = text(&output.stdout);
+    for key in ["pause_ns", "wait_ns", "wake_ns", "switch_ns", "timer_slack_ns"] {
+        let line = file_text.lines().find(|line| line.starts_with(key));
+        assert!(line.is_some_and(|line| !line.contains("not measured")), "{key}: {file_text}");
+    }
+    assert!(file_text.contains("# A sleep of 1 us ends so late: "), "{file_text}");
+    let sim = ["sim", "think", "--quick", "--form", "mutex", "--section", "10", "--outside", "1"];
+    let machine = ["--threads", "2", "--locks", "ref:futex", "--machine", file.to_str().unwrap()];
+    let output = fairlock(&[&sim[..], &machine].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("mine"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn a_cell_says_what_took_cpus_from_it() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("out.json");

@@ -1,21 +1,25 @@
-//! `fairlock doctor`: what this machine and system offer, and what that means for the figures.
+//! `fairlock doctor`: what this machine and system offer, and what that means for the figures. What was measured
+//! is the median of many, and the 10th and 90th of a hundred.
 
 mod caches;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
 mod transfer;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 
+use crate::clock::Clock;
 use crate::direct_file::DirectFile;
 use crate::error::Error;
 use crate::interference::Times;
 use crate::layout;
 use crate::machine::Machine;
+use crate::measure::{Interval, sleep_lateness};
 use crate::output::Page;
 use crate::units::{digits, time};
 
@@ -57,6 +61,7 @@ fn findings(flags: &DoctorFlags) -> Vec<Finding> {
     let machine = Machine::this();
     let mut all = vec![cpus(&machine)];
     all.extend(caches::finding());
+    #[cfg(target_os = "linux")]
     all.extend(transfer::finding());
     all.push(clock(&machine));
     all.push(sleeps(&machine));
@@ -83,8 +88,11 @@ fn cpus(machine: &Machine) -> Finding {
 }
 
 fn clock(machine: &Machine) -> Finding {
-    let cost = machine.clock_read_ns;
-    let two = digits(2.0 * cost);
+    const LOOKS: usize = 11;
+    let clock = Clock::start();
+    let cost = Interval::of((0..LOOKS).map(|_| clock.read_cost_ns()));
+    let two = cost.map_or_else(String::new, |cost| digits(2.0 * cost.median));
+    let cost = cost.map_or_else(String::new, |cost| cost.words(digits));
     let means = if machine.clock == "tsc" {
         format!("Two reads add {two} ns to each operation that is timed")
     } else {
@@ -99,18 +107,11 @@ fn clock(machine: &Machine) -> Finding {
 /// How late sleeps end.
 fn sleeps(machine: &Machine) -> Finding {
     const SLEEPS: usize = 41;
-    const SLEEP: Duration = Duration::from_micros(1);
-    let mut late: Vec<u64> = (0..SLEEPS)
-        .map(|_| {
-            let begun = Instant::now();
-            std::thread::sleep(SLEEP);
-            begun.elapsed().saturating_sub(SLEEP).as_nanos() as u64
-        })
-        .collect();
-    late.sort_unstable();
+    let late = Interval::of((0..SLEEPS).map(|_| sleep_lateness()));
+    let late = late.map_or_else(String::new, |late| late.words(|ns| time(ns as u64)));
     let slack =
         machine.timer_slack_ns.map_or_else(String::new, |ns| format!("timer slack {}; ", time(ns)));
-    let found = format!("{slack}a sleep of 1 us ends {} late (median)", time(late[SLEEPS / 2]));
+    let found = format!("{slack}a sleep of 1 us ends {late} late");
     let means = "Sections that sleep (`handoff`, sleep) last this much longer, and no timed wait \
                  ends sooner";
     Finding::new("sleeps", found, means)

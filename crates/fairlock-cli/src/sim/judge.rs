@@ -13,10 +13,8 @@ use crate::stats::spearman;
 use crate::units::{range, several, two_digits};
 use crate::{table, units};
 
-/// A cell agrees if its relation to the baseline is within this factor of the published one. For a
-/// measured one, `WITHIN_REAL` counts.
+/// A cell agrees if its relation to the baseline is within this factor of the published or measured one.
 const WITHIN: f64 = 1.5;
-const WITHIN_REAL: f64 = 2.0;
 
 /// Lines that say how the rows of a workload agree.
 pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
@@ -96,10 +94,6 @@ fn correlations(rows: &Rows<'_>, lock: &str) -> Vec<f64> {
     (0..rows.seeds).filter_map(of_seed).collect()
 }
 
-fn bound(row: &Row) -> f64 {
-    if is_real(row) { WITHIN_REAL } else { WITHIN }
-}
-
 /// The share of these cells whose relation to the baseline is within bounds of the published one,
 /// for each seed; empty if there are no cells.
 fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
@@ -110,7 +104,7 @@ fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
         let agrees = |row: &&&Row| {
             relation(row, rows.baseline_of(row), seed)
                 .zip(row.comparison.published_ratio_to_baseline)
-                .is_some_and(|(ours, published)| is_within(bound(row), ours, published))
+                .is_some_and(|(ours, published)| is_within(ours, published))
         };
         cells.iter().filter(agrees).count() as f64 / cells.len() as f64
     };
@@ -121,9 +115,8 @@ fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
 fn agreement(rows: &Rows<'_>, out: &mut String) {
     let cells = rows.related();
     let Some(first) = cells.first() else { return };
-    let within = bound(first);
     out.push_str(&format!(
-        "relation to the baseline within {within}x of the {}: {} of {}\n",
+        "relation to the baseline within {WITHIN}x of the {}: {} of {}\n",
         if is_real(first) { "measured" } else { "published" },
         range(shares(rows, &cells), percent),
         several(cells.len(), "cell")
@@ -133,7 +126,7 @@ fn agreement(rows: &Rows<'_>, out: &mut String) {
         let Some(published) = c.published_ratio_to_baseline else { continue };
         let base = rows.baseline_of(row);
         let ours = to_base(row, base);
-        if !ours.is_some_and(|ours| is_within(within, ours, published)) {
+        if !ours.is_some_and(|ours| is_within(ours, published)) {
             let ours = ours.map_or_else(|| "-".to_owned(), two_digits);
             let base = base.map_or_else(String::new, |base| match row.workload {
                 Workload::DirectIo => "the writer alone".to_owned(),
@@ -149,9 +142,9 @@ fn agreement(rows: &Rows<'_>, out: &mut String) {
     }
 }
 
-fn is_within(within: f64, ours: f64, published: f64) -> bool {
+fn is_within(ours: f64, published: f64) -> bool {
     let ratio = ours / published;
-    (1.0 / within..=within).contains(&ratio)
+    (1.0 / WITHIN..=WITHIN).contains(&ratio)
 }
 
 /// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
@@ -403,7 +396,7 @@ mod tests {
 
     #[test]
     fn agreement_is_a_factor_in_both_directions() {
-        let agrees = |ours, published| is_within(WITHIN, ours, published);
+        let agrees = is_within;
         assert!(agrees(1.5, 1.0) && agrees(1.0, 1.5) && agrees(0.3, 0.25));
         assert!(!agrees(1.51, 1.0) && !agrees(1.0, 1.51));
         assert!(!agrees(f64::NAN, 1.0) && !agrees(0.0, 1.0));

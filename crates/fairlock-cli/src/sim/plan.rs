@@ -71,7 +71,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         real.check_background(flags.background)?;
     }
     let cases = parse_cases(&flags.case)?;
-    let mut cells = Vec::new();
+    let mut cells: Vec<SimCell> = Vec::new();
     for grid in &grids {
         if flags.quick && grid.is_left_out_when_quick() {
             continue;
@@ -80,6 +80,8 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         let machine = find_machine(flags.machine.as_deref().unwrap_or(default))?;
         let machine = on_its_host(machine, flags)?;
         match real {
+            // Several grids may be of one workload.
+            Some(_) if cells.iter().any(|cell| cell.cell.workload == grid.workload) => {}
             Some(real) => {
                 let machine = Arc::new(machine);
                 for (configuration, lock) in real.cells(grid.workload) {
@@ -132,7 +134,7 @@ fn cells_on(
         Some(scenario) if grid.workload == Workload::Scenario => vec![Grid::of_scenario(scenario)],
         _ => grid.configurations(machine, flags)?,
     };
-    let mut cells = Vec::new();
+    let mut cells: Vec<SimCell> = Vec::new();
     for configuration in configurations {
         if !cases.is_empty() && !cases.contains(&configuration.case) {
             continue;

@@ -55,10 +55,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The configuration of a row, in words.
+/// The configuration of a row, in words, with the side if there is another one.
 pub fn describe(row: &Row) -> String {
+    let is_part = matches!(row.case, Case::Mixed | Case::FullMixed)
+        || row.range.reads_percent.is_some_and(|reads| (1..100).contains(&reads));
+    let side = if is_part { format!(", {}", row.side.name()) } else { String::new() };
     if row.range.form.is_some() {
-        return program::describe(row);
+        return program::describe(row) + &side;
     }
     let mut words = vec![];
     if row.workload == Workload::Range {
@@ -70,8 +73,5 @@ pub fn describe(row: &Row) -> String {
     words.push(several(row.threads, "thread"));
     words.extend(row.overcommit.map(|x| format!("{x}x")));
     words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
-    if row.case == Case::FullMixed {
-        words.push(row.side.name().to_owned());
-    }
-    words.join(", ")
+    words.join(", ") + &side
 }
