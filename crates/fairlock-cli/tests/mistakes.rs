@@ -21,13 +21,14 @@ fn refused(args: &[&str], code: i32, mend: &str) {
     assert!(output.stdout.is_empty(), "{args:?}");
 }
 
-const SUBCOMMANDS: [&str; 12] = [
+const SUBCOMMANDS: [&str; 13] = [
     "bench",
     "sim",
     "merge",
     "compare",
     "report",
     "doctor",
+    "calibrate",
     "torture",
     "top",
     "locks",
