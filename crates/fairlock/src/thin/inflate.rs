@@ -6,9 +6,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
-use super::pool::Slots;
-use super::slot::{Full, Pin, Slot};
-use super::slot_word::Holder;
+use super::pool::{Full, Holder, Pin, Slot, Slots};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::wait::Access;
 

@@ -33,8 +33,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a full lock that locks share one after the other | `slot`, `slot_word` |
-//! | all of them, and those that nobody uses | `pool` |
+//! | the full locks that thin locks have one after the other | `pool` |
 //! | how a lock comes to a full one, and becomes thin again | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | the reader/writer lock | `rwsem` |
@@ -48,13 +47,10 @@ mod mutex;
 mod mutex_loom;
 mod pool;
 mod rwsem;
-mod slot;
-mod slot_word;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 
 pub(crate) use mark::Marks;
 pub use mutex::{Seat, ThinMutex};
-pub use pool::{FullMutex, PooledPlatform, Slots};
+pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
-pub use slot::Slot;

@@ -1,7 +1,24 @@
-//! All slots of a platform, and which of them nobody uses.
+//! The slots of a platform, the full locks that thin locks have one after the other: all of them, and which
+//! nobody uses.
 //!
 //! Slots are in chunks that double in size and are never freed. Becoming full and thin again
 //! touches only a list of the free slots, with no lock around it.
+//!
+//! The word by which threads keep a slot with its lock:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0-28 | how many threads have pinned the slot, or come too late for that |
+//! | 29 | `BY_READER`: the thread that closes the slot holds the lock for reading |
+//! | 30 | `BY_WRITER`: it does so for writing |
+//! | 31 | `CLOSING`: a thread is about to make the lock thin, and the slot cannot be pinned |
+//!
+//! And the word that has the list of a pool's free slots:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0-28 | the index of the first one plus one; zero if there is none |
+//! | 29-63 | how often the list has changed, so that a thread that is late does not take it for what it was |
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -11,11 +28,196 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::slot::{CHUNK_SHIFT, Full, NONE, SMALLEST, Slot, name};
-use super::slot_word::{INDEX, first, with_first};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
+use crate::wait::Access;
+
+const BY_READER: u32 = 1 << 29;
+const BY_WRITER: u32 = 1 << 30;
+const CLOSING: u32 = 1 << 31;
+const FLAGS: u32 = CLOSING | BY_WRITER | BY_READER;
+
+/// How the thread that closes a slot holds the lock. `None`: it does not, as it trims the lock, and
+/// has pinned the slot.
+pub(super) type Holder = Option<Access>;
+
+pub(super) struct Pins<P: Platform>(P::AtomicU32);
+
+impl<P: Platform> Pins<P> {
+    pub(super) fn new() -> Self {
+        Self(P::AtomicU32::new(0))
+    }
+
+    /// Counts the calling thread. An error if the slot is closed: by whom.
+    pub(super) fn add(&self) -> Result<(), Holder> {
+        // Acquire: a thread that comes after an earlier lock has left the slot finds that lock's
+        // word as it was left, too.
+        match self.0.fetch_add(1, Ordering::Acquire) & FLAGS {
+            0 => Ok(()),
+            CLOSING => Err(None),
+            flags if flags & BY_READER != 0 => Err(Some(Access::Shared)),
+            _ => Err(Some(Access::Exclusive)),
+        }
+    }
+
+    /// The calling thread is not counted any more.
+    pub(super) fn remove(&self) {
+        // Release: what the thread did comes before whatever is done to the slot next.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether a thread has pinned the slot, or comes too late for that.
+    pub(super) fn any(&self) -> bool {
+        // Acquire: what those did that had comes before what is done to the slot next.
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Keeps threads from pinning the slot, if no other has.
+    pub(super) fn close(&self, by: Holder) -> bool {
+        let (own, flags) = match by {
+            None => (1, CLOSING),
+            Some(Access::Exclusive) => (0, CLOSING | BY_WRITER),
+            Some(_) => (0, CLOSING | BY_READER),
+        };
+        // A load first: threads that have pinned the slot are about to write the line again.
+        // Acquire: what threads did that had pinned it comes before what is done to the slot next.
+        // Release: who comes too late may make the lock thin, for others to find what was done.
+        let exchange =
+            || self.0.compare_exchange(own, own | flags, Ordering::AcqRel, Ordering::Relaxed);
+        self.0.load(Ordering::Relaxed) == own && exchange().is_ok()
+    }
+
+    /// Threads may pin the slot again: its lock's word names it no longer, or still does.
+    pub(super) fn reopen(&self) {
+        // Release: see `add`.
+        self.0.fetch_and(!FLAGS, Ordering::Release);
+    }
+}
+
+const CHANGES_SHIFT: u32 = 29;
+pub(super) const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
+
+/// The index of the first slot of a list.
+pub(super) fn first(list: u64) -> Option<u32> {
+    ((list & INDEX) as u32).checked_sub(1)
+}
+
+/// The list with this slot, or none, as the first one.
+pub(super) fn with_first(list: u64, index: u32) -> u64 {
+    let changes = (list >> CHANGES_SHIFT).wrapping_add(1) << CHANGES_SHIFT;
+    changes | u64::from(index.wrapping_add(1))
+}
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Slots in the first chunk.
+pub(super) const SMALLEST: u32 = 16;
+/// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
+/// the first one is 1: zero names no slot.
+pub(super) const CHUNK_SHIFT: u32 = 27;
+
+/// The name of the slot of this index: an acquisition finds the slot by it in fewer steps than by
+/// the index. Names grow with indices.
+pub(super) const fn name(index: u32) -> u32 {
+    let from_first = index + SMALLEST;
+    let chunk = from_first.ilog2() - SMALLEST.ilog2();
+    (chunk + 1) << CHUNK_SHIFT | (from_first - (SMALLEST << chunk))
+}
+
+/// A lock whose slot has this name or a later one is calm at once: slots should not be many.
+const MANY: u32 = name(1 << 10);
+
+/// A full lock that locks may have one after the other.
+#[doc(hidden)]
+pub trait Full<P: Platform> {
+    /// A lock that follows the default policy, and is sealed.
+    fn sealed() -> Self;
+
+    /// Seals the lock, which belonged to a thin one that is no more, if it follows the default
+    /// policy and nobody holds it. It may be tried again later.
+    fn try_seal(&self) -> bool;
+
+    /// The word of the lock, and how often it was free of late.
+    fn head(&self) -> &Head<P>;
+}
+
+/// A full lock of type `F`, in a pool. See [`thin`](super).
+#[doc(hidden)]
+// In cache lines of its own, as its neighbour is the lock of other data. The words that pin it are
+// not in the lines of the full lock.
+#[repr(C, align(128))]
+pub struct Slot<P: Platform, F> {
+    pub(super) pins: Pins<P>,
+    /// The next slot in the list of free ones, which is the pool's.
+    pub(super) next: P::AtomicU32,
+    pub(super) index: u32,
+    /// What the words of locks call the slot: see [`name`].
+    pub(super) name: u32,
+    pub(super) full: F,
+}
+
+impl<P: Platform, F> Slot<P, F> {
+    pub(super) fn new(full: F, index: u32) -> Self {
+        Self { full, pins: Pins::new(), next: P::AtomicU32::new(NONE), index, name: name(index) }
+    }
+
+    /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
+    /// that while it is just being taken from that lock: then by whom, and a pin that keeps the slot
+    /// from being given to another. So if the word of a lock names it, it is that lock which is about to
+    /// be made thin.
+    pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, (Holder, Pin<'_, P, F>)> {
+        let added = self.pins.add();
+        let pin = Pin(self);
+        match added {
+            Ok(()) => Ok(pin),
+            Err(by) => Err((by, pin)),
+        }
+    }
+}
+
+impl<P: Platform, F: Full<P>> Slot<P, F> {
+    /// The calling thread has the full lock, which it found free or not; or is about to wait for
+    /// it.
+    #[inline(always)]
+    pub(super) fn note(&self, found_free: bool) {
+        self.full.head().calm.note(found_free);
+    }
+
+    /// Whether the thread that leaves the lock should make it thin; then counting begins anew.
+    /// `name` is the slot's: the caller has it at hand, and the slot's own is in a line that
+    /// pinning writes.
+    #[inline(always)]
+    pub(super) fn is_calm(&self, name: u32) -> bool {
+        let is_calm = self.seems_calm(name);
+        if is_calm {
+            self.full.head().calm.reset();
+        }
+        is_calm
+    }
+
+    /// As [`is_calm`](Self::is_calm), and nothing begins anew.
+    #[inline(always)]
+    pub(super) fn seems_calm(&self, name: u32) -> bool {
+        name >= MANY || self.full.head().calm.is_enough()
+    }
+}
+
+/// Keeps a slot with its lock.
+pub(super) struct Pin<'a, P: Platform, F>(&'a Slot<P, F>);
+
+impl<'a, P: Platform, F> Pin<'a, P, F> {
+    pub(super) fn slot(&self) -> &'a Slot<P, F> {
+        self.0
+    }
+}
+
+impl<P: Platform, F> Drop for Pin<'_, P, F> {
+    fn drop(&mut self) {
+        self.0.pins.remove();
+    }
+}
 
 /// Room for nearly 2^27 slots.
 const CHUNKS: u32 = 23;

@@ -1,11 +1,152 @@
-//! The FIFO queue of waiters: one list of readers and one of writers, with one
-//! order of arrival over both. Real-time threads stand before all others, by
-//! priority. Everything here happens under the queue lock.
+//! Waiters of a lock: the place of one in its thread's frame, the FIFO queue of them, and the list of
+//! threads to wake.
 
-use core::cmp::Ordering;
+use core::cell::Cell;
+use core::cmp;
+use core::mem::MaybeUninit;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
 
-use super::{Kind, Waiter};
-use crate::system::System;
+use super::Sleeper;
+use crate::may_dangle::MayDangle;
+use crate::system::{Atomic, System};
+
+/// Which way a waiter wants the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Reader = 0,
+    Writer = 1,
+}
+
+impl Kind {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Kind::Reader => Kind::Writer,
+            Kind::Writer => Kind::Reader,
+        }
+    }
+}
+
+/// How a thread wants to hold the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Beside other readers.
+    Shared,
+    /// Beside readers, and the only one that may become the writer.
+    Upgradable,
+    /// Alone.
+    Exclusive,
+}
+
+impl Access {
+    /// The side on which it waits: an upgradable reader excludes others of its sort, as a writer
+    /// does.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Access::Shared => Kind::Reader,
+            Access::Upgradable | Access::Exclusive => Kind::Writer,
+        }
+    }
+}
+
+/// Lives in the acquiring thread's frame and is linked into the queue under
+/// the queue lock. Its parker, in the thread record, outlives it (rule 12).
+///
+/// | state | meaning | who leaves it |
+/// |---|---|---|
+/// | WAITING | queued | a holder of the queue lock |
+/// | NEXT | queued, and first in line: watches the lock | a holder of the queue lock |
+/// | INVITED | queued reader that may join the readers inside | the waiter, under the queue lock |
+/// | GRANTED | out of the queue, owns the lock | nobody: final |
+///
+/// Only a holder of the queue lock stores the state; the waiter reads it
+/// without. Once GRANTED is stored nobody else touches the waiter.
+pub(crate) struct Waiter<P: System>(MayDangle<Frame<P>>);
+
+/// What others see of the waiter's frame.
+pub(crate) struct Frame<P: System> {
+    pub(crate) access: Access,
+    /// Its side.
+    pub(crate) kind: Kind,
+    pub(crate) thread: &'static Sleeper<P>,
+    /// When it arrived; if it made several attempts, as if it had waited all the time that they lasted.
+    pub(crate) arrived: u64,
+    /// Whether its place depends on when it arrived; otherwise it is behind all others.
+    pub(crate) returns: bool,
+    /// Its real-time priority: goes before all that have a lower one.
+    pub(crate) priority: u8,
+    /// Its place among all waiters of the lock, readers and writers; set by the queue.
+    pub(super) ticket: Cell<u64>,
+    pub(super) next: Cell<*const Waiter<P>>,
+    pub(super) prev: Cell<*const Waiter<P>>,
+    state: P::AtomicU32,
+}
+
+pub(crate) const WAITING: u32 = 0;
+pub(crate) const NEXT: u32 = 1;
+pub(crate) const INVITED: u32 = 2;
+pub(crate) const GRANTED: u32 = 3;
+
+impl<P: System> Deref for Waiter<P> {
+    type Target = Frame<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Frame<P> {
+        &self.0
+    }
+}
+
+impl<P: System> DerefMut for Waiter<P> {
+    fn deref_mut(&mut self) -> &mut Frame<P> {
+        &mut self.0
+    }
+}
+
+impl<P: System> Waiter<P> {
+    pub(crate) fn new(
+        access: Access,
+        thread: &'static Sleeper<P>,
+        arrived: u64,
+        priority: u8,
+    ) -> Self {
+        Self(MayDangle::new(Frame {
+            access,
+            kind: access.kind(),
+            thread,
+            arrived,
+            returns: false,
+            priority,
+            ticket: Cell::new(0),
+            next: Cell::new(core::ptr::null()),
+            prev: Cell::new(core::ptr::null()),
+            state: P::AtomicU32::new(WAITING),
+        }))
+    }
+
+    /// Acquire: with GRANTED comes everything the granter did under the lock.
+    #[inline]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// The word of the state, for [`System::spin_until`].
+    pub(crate) fn state_word(&self) -> &P::AtomicU32 {
+        &self.state
+    }
+
+    /// Under the queue lock. Release: pairs with [`state`](Self::state).
+    pub(crate) fn set_state(&self, state: u32) {
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// The waiter, which is out of the queue, owns the lock. Rule 1: the grant is published first,
+    /// and the waiter woken after it. The thread's record outlives both (rule 12).
+    pub(crate) fn grant<const MOST: usize>(&self, wakes: &mut WakeList<P, MOST>) {
+        let thread = self.thread;
+        self.set_state(GRANTED);
+        wakes.push(thread);
+    }
+}
 
 struct List<P: System> {
     head: *const Waiter<P>,
@@ -55,9 +196,9 @@ impl<P: System> Queue<P> {
     pub(crate) fn head(&self) -> Option<&Waiter<P>> {
         match (self.first(Kind::Reader), self.first(Kind::Writer)) {
             (Some(r), Some(w)) => Some(match r.priority.cmp(&w.priority) {
-                Ordering::Greater => r,
-                Ordering::Equal if r.priority == 0 && r.ticket.get() < w.ticket.get() => r,
-                Ordering::Equal | Ordering::Less => w,
+                cmp::Ordering::Greater => r,
+                cmp::Ordering::Equal if r.priority == 0 && r.ticket.get() < w.ticket.get() => r,
+                cmp::Ordering::Equal | cmp::Ordering::Less => w,
             }),
             (r, w) => r.or(w),
         }
@@ -169,6 +310,57 @@ impl<P: System> Queue<P> {
     pub(crate) fn after(&self, waiter: &Waiter<P>) -> Option<&Waiter<P>> {
         // SAFETY: a queued waiter is alive (see the type).
         unsafe { waiter.next.get().as_ref() }
+    }
+}
+
+/// Threads to wake once the queue lock is free: up to `MOST` of them.
+///
+/// The long list takes 2 KiB of the stack. So it belongs in a frame of its own, which is left before
+/// the thread waits: signal handlers have small stacks.
+pub(crate) struct WakeList<P: System, const MOST: usize = MAX_WAKES> {
+    len: usize,
+    threads: [MaybeUninit<&'static Sleeper<P>>; MOST],
+}
+
+/// How many waiters one release wakes at most. In waiters; compared with those granted in one go.
+pub(crate) const MAX_WAKES: usize = 256;
+
+/// As many as are woken together where each of them wakes others. In waiters; compared with those
+/// on the list.
+pub(crate) const FEW_WAKES: usize = 8;
+
+impl<P: System, const MOST: usize> WakeList<P, MOST> {
+    pub(crate) fn new() -> Self {
+        Self { len: 0, threads: [const { MaybeUninit::uninit() }; MOST] }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == MOST
+    }
+
+    /// Lists a thread; one for which there is no room is woken at once.
+    pub(crate) fn push(&mut self, thread: &'static Sleeper<P>) {
+        match self.threads.get_mut(self.len) {
+            Some(place) => {
+                place.write(thread);
+                self.len += 1;
+            }
+            None => thread.parker.unpark(),
+        }
+    }
+
+    /// Wakes them all, which empties the list. The records are never freed, so it does not matter that
+    /// a thread may have returned from its wait, or ended, meanwhile.
+    pub(crate) fn wake_all(&mut self) {
+        let len = core::mem::take(&mut self.len);
+        for thread in &self.threads[..len] {
+            // SAFETY: the first `len` entries were written by `push`.
+            unsafe { thread.assume_init() }.parker.unpark();
+        }
     }
 }
 

@@ -22,10 +22,8 @@
 //! record, which are never freed. The name of a slot that is in `solo` is read in the step that lets
 //! the lock go, while the memory is still the lock's.
 
-mod enter;
-mod inflate;
-mod leave;
 mod seat;
+mod slow;
 mod word;
 
 use core::fmt;

@@ -8,7 +8,7 @@ use super::{FullMutex, ThinMutex};
 use crate::may_dangle::MayDangle;
 use crate::platform::PooledPlatform;
 use crate::thin::inflate::{Codec, Inflates};
-use crate::thin::slot::{Pin, Slot};
+use crate::thin::pool::{Pin, Slot};
 use crate::wait::{Access, Sleeper, WaitContext, Waiter};
 
 /// A sleeping thread's place in the queue of a [`ThinMutex`].

@@ -5,10 +5,8 @@
 //! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
 //! thin by a release, of a thread that has acquired the full lock alone.
 
-mod again;
-mod enter;
-mod inflate;
 mod nascent_word;
+mod slow;
 mod upgrade;
 mod word;
 

@@ -1,13 +1,15 @@
-//! The ways in.
+//! The slow path: the ways in and out where one exchange does not do, and how a mutex comes to a full lock
+//! of the pool and becomes thin again (what [`Inflates`] leaves to it).
 
 use core::sync::atomic::Ordering;
 
 use super::{FullMutex, Place, ThinMutex};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::rwsem::Turns;
-use crate::thin::inflate::{Codec, Inflates, SlotOf};
+use crate::thin::inflate::{AtomicOf, Codec, Inflates, SlotOf};
 use crate::thin::marks;
-use crate::wait::{Access, LOOK_NS, LOOKS, Meeting, WaitContext, WaitError};
+use crate::thin::pool::{Holder, Slots};
+use crate::wait::{Access, LOOK_NS, LOOKS, Meeting, Parker, WaitContext, WaitError};
 
 impl<P: PooledPlatform> ThinMutex<P> {
     /// Takes the lock if it is thin and free.
@@ -194,5 +196,102 @@ impl<P: PooledPlatform> ThinMutex<P> {
             follows.set(false);
         }
         true
+    }
+}
+
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// The short way out where others wait, as [`lock_again`](Self::lock_again) is the way in; or the
+    /// long one.
+    ///
+    /// # Safety
+    /// The caller holds the lock, so `place` is its slot's.
+    #[inline(never)]
+    pub(super) unsafe fn unlock_again(&self, place: Place) {
+        let FullMutex { lock, follows, .. } = &self.slot(place).full;
+        if let Some(me) = marks::known::<P>()
+            && !follows.get()
+            && lock.leave_again(me)
+        {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_elsewhere(place, false) }
+    }
+
+    /// # Safety
+    /// The caller holds the lock, so `place` is its slot's.
+    #[inline(never)]
+    pub(super) unsafe fn unlock_elsewhere(&self, place: Place, fair: bool) {
+        if self.slot(place).full.follows.get() {
+            // The caller holds the thin lock; whoever has the full one is next.
+            self.leave_thin();
+            return;
+        }
+        self.leave_full(place, Access::Exclusive, fair);
+    }
+
+    /// Leaves the thin lock, and wakes the thread that waits for that.
+    #[cold]
+    pub(super) fn leave_thin(&self) {
+        let Some(name) = self.solo.leave_noted() else { return };
+        // Relaxed: published with the note; or by now it is another's, who is woken in vain.
+        let sleeper = self.slot(Place::inflated(name)).full.sleeper.load(Ordering::Relaxed);
+        // SAFETY: the address of a parker in a thread record, which is never freed.
+        unsafe { &*(sleeper as *const Parker<P>) }.unpark();
+    }
+}
+
+impl<P: PooledPlatform> Inflates for ThinMutex<P> {
+    type P = P;
+    type Word = Place;
+    type Atomic = P::AtomicU32;
+    type Full = FullMutex<P>;
+
+    #[inline(always)]
+    fn slots() -> &'static Slots<P, FullMutex<P>> {
+        P::mutex_slots()
+    }
+
+    #[inline(always)]
+    fn word(&self) -> &AtomicOf<Place, P::AtomicU32> {
+        &self.place
+    }
+
+    /// The caller has the full lock then; somebody may be inside the thin one.
+    fn adopt(full: &FullMutex<P>, _: Place) {
+        full.lock.word.adopt_sealed_writer();
+        full.follows.set(true);
+    }
+
+    fn disown(full: &FullMutex<P>, _: Place) {
+        full.lock.word.seal();
+    }
+
+    #[inline(always)]
+    unsafe fn release(full: &FullMutex<P>, _: Access, fair: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { if fair { full.lock.unlock_write_fair() } else { full.lock.unlock_write() } }
+    }
+
+    fn make_thin(&self, _: Place, _: Holder) -> bool {
+        // Release: the section comes before what is done by whoever finds the lock thin.
+        self.place.0.store(Place::NONE.bits(), Ordering::Release);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::WaitContext;
+
+    impl<P: PooledPlatform> ThinMutex<P> {
+        /// Takes the lock as a thread does that inflates it.
+        pub(crate) fn lock_inflating(&self) {
+            match self.inflate(Place::NONE) {
+                Ok(place) => self.follow(self.slot(place), &WaitContext::FOREVER).unwrap(),
+                Err(_) => self.lock(),
+            }
+        }
     }
 }
