@@ -92,35 +92,13 @@ macro_rules! sim_atomic {
             fn store(&self, value: $int, order: Ordering) {
                 write(self, |engine, at| engine.store(at), || self.0.store(value, order));
             }
-            #[inline]
-            fn swap(&self, value: $int, order: Ordering) -> $int {
-                modify(self, || self.0.swap(value, order))
-            }
-            #[inline]
-            fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                modify(self, || self.0.fetch_add(value, order))
-            }
-            #[inline]
-            fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
-                modify(self, || self.0.fetch_sub(value, order))
-            }
-            #[inline]
-            fn fetch_or(&self, value: $int, order: Ordering) -> $int {
-                modify(self, || self.0.fetch_or(value, order))
-            }
-            #[inline]
-            fn fetch_and(&self, value: $int, order: Ordering) -> $int {
-                modify(self, || self.0.fetch_and(value, order))
-            }
-            #[inline]
-            fn compare_exchange(
-                &self,
-                old: $int,
-                new: $int,
-                ok: Ordering,
-                fail: Ordering,
-            ) -> Result<$int, $int> {
-                modify(self, || self.0.compare_exchange(old, new, ok, fail))
+            sim_atomic! { each:
+                swap(value: $int, order: Ordering) -> $int;
+                fetch_add(value: $int, order: Ordering) -> $int;
+                fetch_sub(value: $int, order: Ordering) -> $int;
+                fetch_or(value: $int, order: Ordering) -> $int;
+                fetch_and(value: $int, order: Ordering) -> $int;
+                compare_exchange(old: $int, new: $int, ok: Ordering, fail: Ordering) -> Result<$int, $int>;
             }
             /// Never fails spuriously, so that runs repeat.
             #[inline]
@@ -135,6 +113,12 @@ macro_rules! sim_atomic {
             }
         }
     };
+    (each: $($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[inline]
+        fn $method(&self, $($argument: $type),*) -> $result {
+            modify(self, || self.0.$method($($argument),*))
+        }
+    )*};
 }
 sim_atomic!(
     /// A 32-bit atomic of the simulated machine.

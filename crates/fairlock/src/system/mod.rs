@@ -194,56 +194,25 @@ macro_rules! forward_atomic {
             fn new(value: $int) -> Self {
                 <$atomic>::new(value)
             }
-            #[inline(always)]
-            fn load(&self, order: Ordering) -> $int {
-                self.load(order)
-            }
-            #[inline(always)]
-            fn store(&self, value: $int, order: Ordering) {
-                self.store(value, order)
-            }
-            #[inline(always)]
-            fn swap(&self, value: $int, order: Ordering) -> $int {
-                self.swap(value, order)
-            }
-            #[inline(always)]
-            fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                self.fetch_add(value, order)
-            }
-            #[inline(always)]
-            fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
-                self.fetch_sub(value, order)
-            }
-            #[inline(always)]
-            fn fetch_or(&self, value: $int, order: Ordering) -> $int {
-                self.fetch_or(value, order)
-            }
-            #[inline(always)]
-            fn fetch_and(&self, value: $int, order: Ordering) -> $int {
-                self.fetch_and(value, order)
-            }
-            #[inline(always)]
-            fn compare_exchange(
-                &self,
-                old: $int,
-                new: $int,
-                ok: Ordering,
-                fail: Ordering,
-            ) -> Result<$int, $int> {
-                self.compare_exchange(old, new, ok, fail)
-            }
-            #[inline(always)]
-            fn compare_exchange_weak(
-                &self,
-                old: $int,
-                new: $int,
-                ok: Ordering,
-                fail: Ordering,
-            ) -> Result<$int, $int> {
-                self.compare_exchange_weak(old, new, ok, fail)
+            forward_atomic! { each:
+                load(order: Ordering) -> $int;
+                store(value: $int, order: Ordering) -> ();
+                swap(value: $int, order: Ordering) -> $int;
+                fetch_add(value: $int, order: Ordering) -> $int;
+                fetch_sub(value: $int, order: Ordering) -> $int;
+                fetch_or(value: $int, order: Ordering) -> $int;
+                fetch_and(value: $int, order: Ordering) -> $int;
+                compare_exchange(old: $int, new: $int, ok: Ordering, fail: Ordering) -> Result<$int, $int>;
+                compare_exchange_weak(old: $int, new: $int, ok: Ordering, fail: Ordering) -> Result<$int, $int>;
             }
         }
     };
+    (each: $($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[inline(always)]
+        fn $method(&self, $($argument: $type),*) -> $result {
+            self.$method($($argument),*)
+        }
+    )*};
 }
 #[cfg(fairlock_loom)]
 pub(crate) use forward_atomic;
