@@ -33,9 +33,11 @@ impl RangePolicy {
     }
 }
 
-/// Time to work between two waiters that are let in from the queue. In ns for each waiter;
-/// compared, all together, with how long a range may be overtaken.
-const HANDOFF_SHARE_NS: u64 = 600_000;
+/// Time to work between two waiters that are let in from the queue. A waiter that is late by as much
+/// has no CPU: if it was awake and has not looked since, others are woken beside it; if it should have
+/// queued, it is queued by whoever notices. In ns for each waiter; compared, all together, with how long
+/// a range may be overtaken; with the time since the last look, and since patience ended.
+pub(super) const HANDOFF_SHARE_NS: u64 = 600_000;
 
 impl Default for RangePolicy {
     fn default() -> Self {

@@ -49,11 +49,6 @@ use crate::wait::Queue;
 use crate::wait::{Access, Thread, WaitContext};
 use crate::wait::{Wait, WaitError};
 
-/// How long who is next watches the lock before it sleeps: a waiter that has just been told so or
-/// woken, and an upgrader, while readers are inside. In ns; compared with the time since it was
-/// told, woken, or began to drain the lock.
-const WATCH_NS: u64 = 10_000;
-
 /// A lock that follows the default discipline.
 pub(crate) type Turns<P> = Sem<P, TenurePolicy>;
 /// A lock that follows the published discipline.

@@ -26,12 +26,11 @@
 
 use core::sync::atomic::Ordering;
 
-use super::WATCH_NS;
 use super::sem::{Rules, Sem};
 use super::word::{Flags, Word};
 use crate::events::Event;
 use crate::platform::Platform;
-use crate::wait::{Access, Kind, Thread, Wait, WaitContext, WaitError};
+use crate::wait::{Access, Kind, Thread, WATCH_NS, Wait, WaitContext, WaitError};
 
 impl<P: Platform, D: Rules<P>> Sem<P, D> {
     // ---- in ----

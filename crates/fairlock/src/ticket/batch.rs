@@ -1,6 +1,7 @@
 //! How large a batch is: always the same, or as large as pays.
 
 use super::word::{BATCH_LIMIT, Word};
+use crate::wait::SOON_NS;
 
 /// The batch size of a [`TicketLock`](super::TicketLock): [`Fixed`] or [`Adaptive`].
 ///
@@ -190,9 +191,6 @@ impl Pace {
     /// longer. A look costs as much as an uncontended acquire. In services; compared with those
     /// since the last look.
     const LOOK_EVERY: u32 = 64;
-    /// `lost` follows a sample by an eighth of itself, and by this. In ns; compared with how far a
-    /// sample differs.
-    const STEP_NS: u64 = 500;
 
     fn begin(&mut self, now: u64) {
         self.opened = now;
@@ -229,7 +227,7 @@ impl Pace {
         let lost = now.wrapping_sub(self.closed).saturating_sub(stragglers * section);
         // Small steps towards the sample: what is typical counts, not how long one thread was
         // preempted.
-        let step = self.lost / 8 + Self::STEP_NS;
+        let step = (self.lost + 2 * SOON_NS) / 8;
         self.lost = lost.clamp(self.lost.saturating_sub(step), self.lost + step);
         let planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
         self.planned = planned as u32;

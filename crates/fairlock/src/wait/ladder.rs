@@ -397,6 +397,10 @@ pub(crate) const LOOK_NS: u64 = 200;
 /// More than a thread that runs needs to leave a lock, or to come back to it. In ns; compared with the
 /// time since the thread came, or since the last look; elsewhere it is the length of a pause.
 pub(crate) const SOON_NS: u64 = 2_000;
+/// How long a thread that may have the lock soon watches it before it sleeps or queues: a waiter that has just
+/// been told that it is next or was woken, an upgrader while readers are inside, and one that has just come to
+/// a range. In ns; compared with the time since it was told, woken, came, or began to drain the lock.
+pub(crate) const WATCH_NS: u64 = 10_000;
 /// About what it takes to be woken, where there is a CPU: whoever can expect its turn sooner stays
 /// awake. In ns; compared with the time since the thread came, or since its turn was to begin;
 /// elsewhere it is the length of a sleep.
@@ -463,7 +467,7 @@ pub(crate) fn give_way<P: System>() -> u64 {
 }
 
 /// Tells a thread that takes locks past their queues when to look at the clock: about once
-/// in [`INTERVAL_NS`](Self::INTERVAL_NS), however long its sections are, so that the clock
+/// in [`SOON_NS`], however long its sections are, so that the clock
 /// costs next to nothing beside sections of a few nanoseconds.
 pub(crate) struct StealClock {
     /// Steals until the next look.
@@ -492,9 +496,6 @@ impl Look {
 }
 
 impl StealClock {
-    /// The time between two looks at the clock. In ns; compared with the time since the last look,
-    /// for a number of steals.
-    const INTERVAL_NS: u64 = 2_000;
     /// The most steals between two looks. In steals; compared with those that fit the interval.
     const MAX_STRIDE: u32 = 32;
 
@@ -527,7 +528,7 @@ impl StealClock {
         let since = now.wrapping_sub(self.looked.replace(now)).max(1);
         // As many steals as fit into the interval at the recent rate. The stride at most doubles: after
         // one short section the clock must still be read soon.
-        let fit = (u64::from(before) * Self::INTERVAL_NS / since).min(u64::from(before) * 2);
+        let fit = (u64::from(before) * SOON_NS / since).min(u64::from(before) * 2);
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);
         self.left.set(stride);

@@ -18,12 +18,10 @@ use crate::system::System;
 /// See above: a numerator, and two for its denominator. In halves; compared with the average time
 /// between two meetings, for the average wait.
 const CLOSE: u64 = 3;
-/// One meeting in so many is timed: from its beginning to the beginning of the next one. In
-/// meetings; compared with those since the last timed one.
-const TIMED: u32 = 4;
-/// An average is that of the last so many, of which the last has this share; a thread stands back
-/// when so many have been timed, one after the other at the same mutex. In meetings; compared with
-/// those timed at this mutex.
+/// One meeting in so many is timed: from its beginning to the beginning of the next one. An average is
+/// that of the last so many timed, of which the last has this share; a thread stands back when so many
+/// have been timed, one after the other at the same mutex. In meetings; compared with those since the
+/// last timed one, and with those timed at this mutex.
 const ENOUGH: u32 = 4;
 /// How long a thread that stands back leaves the mutex to the others. In ns; compared with the wait
 /// and the pause between two meetings, and with the time since it stood back.
@@ -76,7 +74,7 @@ impl Meetings {
             self.timed.set(0);
         }
         let this = self.next.get();
-        self.next.set((this + 1) % TIMED);
+        self.next.set((this + 1) % ENOUGH);
         match this {
             0 => {
                 self.waited.set(0);

@@ -28,13 +28,10 @@ use super::span::Span;
 use super::{Core, Hold};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, Thread};
-use crate::wait::{Kind, LOOK_NS, LOOKS, WAKE_NS, WaitContext, WaitError};
+use crate::wait::{Kind, LOOK_NS, LOOKS, WAKE_NS, WATCH_NS, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 
-/// How long a new waiter tries while sections are short: two or three times. In ns; compared with
-/// the time since the waiter came.
-const SPIN_NS: u64 = 10_000;
 /// How long a new waiter keeps away from short sections, at first and at most. In ns; compared with
 /// nothing: it is the length of a pause, which doubles.
 const PAUSE_NS: (u64, u64) = (2_000, 8_000);
@@ -116,7 +113,7 @@ impl<P: Platform> Core<P> {
                 }
                 _ => return result,
             }
-            if P::now().wrapping_sub(started) >= SPIN_NS {
+            if P::now().wrapping_sub(started) >= WATCH_NS {
                 return Err(Missed::Unknown);
             }
         }

@@ -40,16 +40,12 @@ use super::shown::{ASLEEP, AWAKE, BUSY, NOBODY};
 use super::waiter::{InWay, RangeWaiter};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
+use crate::range::policy::HANDOFF_SHARE_NS;
 use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
 use crate::range::tree::queue::{NOTHING, Queue};
 use crate::range::{Core, SLOT_LOOKS};
 use crate::wait::{FEW_WAKES, WAKE_NS, WakeList};
-
-/// A waiter that is late by this has no CPU. If it was awake and has not looked since, others are woken
-/// beside it; if it should have queued, it is queued by whoever notices. In ns; compared with the
-/// time since the last look, and since patience ended.
-const NO_CPU_NS: u64 = 500_000;
 
 /// Which waiters to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,11 +146,11 @@ impl<P: Platform> Core<P> {
         }
     }
 
-    /// Ranges are left, and the waiter that is awake does not look: once in a while others are
-    /// woken, and queued, beside it.
+    /// Ranges are left, and the waiter that is awake does not look: it has no CPU. Once in a while others
+    /// are woken, and queued, beside it.
     fn wake_if_late(&self, now: u64) {
         // Relaxed: how often this happens is a matter of speed.
-        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < NO_CPU_NS {
+        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < HANDOFF_SHARE_NS {
             return;
         }
         self.with_queue_and_wakes(|q, wakes| {
@@ -168,7 +164,7 @@ impl<P: Platform> Core<P> {
     fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
         let is_overdue = |first: &RangeWaiter<P>, waiters| {
             let end = self.policy.patience_end(first.arrived, waiters);
-            end.is_some_and(|end| now > end.saturating_add(NO_CPU_NS))
+            end.is_some_and(|end| now > end.saturating_add(HANDOFF_SHARE_NS))
         };
         while let Some(first) = q.patient.first()
             && is_overdue(first, q.patient.len())

@@ -6,10 +6,11 @@ use super::turn::Arrival;
 use super::{FewWakes, IDLE_NS};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
+use crate::rwsem::Turns;
 use crate::rwsem::word::{Flags, Word};
-use crate::rwsem::{Turns, WATCH_NS};
 use crate::wait::{
-    Access, INVITED, Kind, NEXT, SOON_NS, WAITING, WAKE_NS, WaitContext, WaitError, Waiter,
+    Access, INVITED, Kind, NEXT, SOON_NS, WAITING, WAKE_NS, WATCH_NS, WaitContext, WaitError,
+    Waiter,
 };
 
 /// The waiter that is next stays awake if a writers' tenure ends within this time; a readers' tenure within
