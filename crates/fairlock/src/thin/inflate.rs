@@ -6,7 +6,8 @@
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
-use super::pool::{Full, Holder, Pin, Slot, Slots};
+use super::pool::{Full, Pin, Slot, Slots};
+use super::slot_word::Holder;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::wait::Access;
 

@@ -33,7 +33,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the full locks that thin locks have one after the other | `pool` |
+//! | the full locks that thin locks have one after the other | `pool`, `slot_word` |
 //! | how a lock comes to a full one, and becomes thin again | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | the reader/writer lock | `rwsem` |
@@ -47,6 +47,7 @@ mod mutex;
 mod mutex_loom;
 mod pool;
 mod rwsem;
+mod slot_word;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 

@@ -8,7 +8,8 @@ use crate::platform::{Atomic, PooledPlatform};
 use crate::rwsem::Turns;
 use crate::thin::inflate::{AtomicOf, Codec, Inflates, SlotOf};
 use crate::thin::marks;
-use crate::thin::pool::{Holder, Slots};
+use crate::thin::pool::Slots;
+use crate::thin::slot_word::Holder;
 use crate::wait::{Access, LOOK_NS, LOOKS, Meeting, Parker, WaitContext, WaitError};
 
 impl<P: PooledPlatform> ThinMutex<P> {

@@ -13,7 +13,8 @@ use crate::rwsem::{Again, RwSem, YIELDS, yield_to_others};
 use crate::thin::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf};
 use crate::thin::mark::Mark;
 use crate::thin::marks;
-use crate::thin::pool::{Holder, Slots};
+use crate::thin::pool::Slots;
+use crate::thin::slot_word::Holder;
 use crate::wait::{Access, LOOK_NS, LOOKS, Thread, Wait, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
