@@ -7,7 +7,7 @@ mod starved;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Case, Cell, CellReport, Setup, Side, SideReport, Times, Workload};
+use crate::cell::{Case, Cell, CellReport, LongWaits, Setup, Side, SideReport, Times, Workload};
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::runner::Measured;
@@ -157,6 +157,9 @@ optional! {
         pub free_while_waited: f64,
         /// The part of that time in which another waiter was awake but had no CPU.
         pub free_without_cpu: f64,
+        /// Of simulated runs: why waits of more than 1 ms were that long, both sides together; all of
+        /// the runs, not their median.
+        pub long_waits: LongWaits,
     }
 }
 
@@ -249,6 +252,8 @@ pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
         let free = || m.reports.iter().filter_map(|report| report.free);
         row.figures.free_while_waited = median(free().map(|free| free.while_waited));
         row.figures.free_without_cpu = median(free().map(|free| free.without_cpu));
+        let long = m.reports.iter().filter_map(|report| report.long_waits);
+        row.figures.long_waits = long.reduce(LongWaits::and);
     }
     rows.extend(rows_of_groups(m));
     rows

@@ -324,6 +324,26 @@ fn the_time_that_a_lock_was_free_and_waited_for_is_the_sum_of_its_waits() {
     }
 }
 
+/// The parts of the longest wait make up what the thread itself measured, to the nanosecond.
+#[test]
+fn a_long_wait_says_what_its_time_went_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "300000"];
+    let cells =
+        ["--form", "mutex", "--locks", "ref:mcs", "--duration", "60ms", "--background", "1"];
+    let (printed, document) = run_json(&[&args[..], &cells].concat(), &dir.path().join("o.json"));
+    assert!(printed.contains("waits of more than 1 ms"), "{printed}");
+    for row in document["rows"].as_array().unwrap() {
+        let parts = |split: &str| row["long_waits"][split].as_object().unwrap().clone();
+        let sum = |split: &str| parts(split).values().map(|ns| ns.as_u64().unwrap()).sum::<u64>();
+        assert_eq!(Some(sum("longest")), row["wait_max_ns"].as_u64(), "{row}");
+        assert!(sum("all") > sum("longest"), "{row}");
+        // Threads of a queue lock wait awake, and there are more of them than CPUs.
+        assert!(parts("all")["without_cpu_ns"].as_u64() > Some(0), "{row}");
+        assert!(parts("all")["holder_without_cpu_ns"].as_u64() > Some(0), "{row}");
+    }
+}
+
 #[test]
 fn busy_loops_and_the_host_take_their_share_of_the_cpus() {
     let dir = tempfile::tempdir().unwrap();

@@ -342,6 +342,81 @@ pub struct Free {
     pub without_cpu: f64,
 }
 
+/// What the time of a wait went into, in nanoseconds: each is in one part, the first that applies from
+/// `on_the_way_ns` on. See `simulated::why`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// The waiter was woken, and has not had a CPU since.
+    pub on_the_way_ns: u64,
+    /// The waiter was awake and lost its CPU: it yielded, was preempted, or a host took the CPU.
+    pub without_cpu_ns: u64,
+    /// None of those inside has a CPU, though they do not sleep.
+    pub holder_without_cpu_ns: u64,
+    /// Somebody is inside who was when the waiter asked.
+    pub holder_inside_ns: u64,
+    /// Only threads are inside that have taken the lock since the waiter asked.
+    pub behind_others_ns: u64,
+    /// Nobody is inside, and the waiter sleeps, or has a CPU and does not take the lock.
+    pub lock_free_ns: u64,
+}
+
+impl Split {
+    /// The length of the wait.
+    pub fn total_ns(&self) -> u64 {
+        self.parts().iter().map(|(_, ns)| ns).sum()
+    }
+
+    /// The parts, each with its name in tables.
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("behind others", self.behind_others_ns),
+            ("holder inside", self.holder_inside_ns),
+            ("holder without CPU", self.holder_without_cpu_ns),
+            ("on the way", self.on_the_way_ns),
+            ("without CPU", self.without_cpu_ns),
+            ("lock free", self.lock_free_ns),
+        ]
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            on_the_way_ns: self.on_the_way_ns + other.on_the_way_ns,
+            without_cpu_ns: self.without_cpu_ns + other.without_cpu_ns,
+            holder_without_cpu_ns: self.holder_without_cpu_ns + other.holder_without_cpu_ns,
+            holder_inside_ns: self.holder_inside_ns + other.holder_inside_ns,
+            behind_others_ns: self.behind_others_ns + other.behind_others_ns,
+            lock_free_ns: self.lock_free_ns + other.lock_free_ns,
+        }
+    }
+}
+
+/// Waits of more than 1 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LongWaits {
+    pub count: u64,
+    /// All of them together.
+    pub all: Split,
+    /// The longest of them.
+    pub longest: Split,
+}
+
+impl LongWaits {
+    /// Adds a wait.
+    pub fn add(&mut self, wait: Split) {
+        *self = self.and(Self { count: 1, all: wait, longest: wait });
+    }
+
+    /// These and others.
+    pub fn and(self, other: Self) -> Self {
+        let other_is_longer = other.longest.total_ns() > self.longest.total_ns();
+        Self {
+            count: self.count + other.count,
+            all: self.all.plus(other.all),
+            longest: if other_is_longer { other.longest } else { self.longest },
+        }
+    }
+}
+
 /// What the threads of one group of a scenario did: their rounds, the waits in them, and how long
 /// a round took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -365,6 +440,9 @@ pub struct CellReport {
     /// How much of the time the lock was free and waited for, where that is known.
     #[serde(default)]
     pub free: Option<Free>,
+    /// Why waits were long, where that is known.
+    #[serde(default)]
+    pub long_waits: Option<LongWaits>,
     /// What took CPUs from the workload, where the system says so.
     #[serde(default)]
     pub interference: Option<Interference>,

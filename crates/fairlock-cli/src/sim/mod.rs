@@ -20,6 +20,7 @@ mod score;
 mod shard;
 mod table;
 mod unknowns;
+mod why;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -70,5 +70,5 @@ fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<Ce
     // SAFETY: this thread runs the cell, whose locks are made for it and dropped with it.
     let testbed = unsafe { Simulated::new(machine, *gap_ns, *halt_ns, recorder.cloned()) };
     let report = lock.run(&Cell { seed, ..cell.clone() }, &testbed)?;
-    Ok(CellReport { free: Some(testbed.free()), ..report })
+    Ok(CellReport { free: Some(testbed.free()), long_waits: testbed.long_waits(), ..report })
 }

@@ -6,6 +6,7 @@ use super::compare::{is_real, is_relative};
 use super::judge::{free_while_waited, judgement, over_unknowns};
 use super::rows::Rows;
 use super::unknowns::is_varied;
+use super::why::long_waits;
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
@@ -44,6 +45,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
+        out.push_str(&long_waits(&rows, width));
         if rows.all().len() < all.all().len() {
             out.push_str(&over_unknowns(&all));
         }

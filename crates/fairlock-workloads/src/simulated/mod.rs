@@ -4,6 +4,7 @@ mod free;
 pub mod locks;
 mod testbed;
 pub mod trace;
+mod why;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

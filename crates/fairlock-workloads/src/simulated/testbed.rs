@@ -12,7 +12,8 @@ use fairlock_sim::{
 use super::Shared;
 use super::free::Locks;
 use super::trace::Recorder;
-use crate::cell::{Cell, Free, Side};
+use super::why::Waits;
+use crate::cell::{Cell, Free, LongWaits, Side};
 use crate::direct_file::{Block, BlockFile};
 use crate::error::Error;
 use crate::workload::Phase;
@@ -27,17 +28,20 @@ pub struct Simulated {
     halt_ns: u64,
     recorder: Option<Recorder>,
     free: Shared<Locks>,
+    waits: Shared<Waits>,
 }
 
 /// Those that are told about everything.
 struct Watchers {
     recorder: Option<Recorder>,
     free: Shared<Locks>,
+    waits: Shared<Waits>,
 }
 
 impl Observer for Watchers {
     fn thread(&mut self, now: u64, thread: usize, cpu: usize, state: ThreadState) {
         self.free.with(|locks| locks.state(now, thread, state));
+        self.waits.with(|waits| waits.state(now, thread, state));
         if let Some(recorder) = &mut self.recorder {
             recorder.thread(now, thread, cpu, state);
         }
@@ -64,13 +68,25 @@ impl Simulated {
     ) -> Self {
         // SAFETY: the caller's promise.
         unsafe { fairlock_sim::begin_thin_locks() };
-        Self { machine, gap_ns, halt_ns, recorder, free: Shared::default() }
+        Self {
+            machine,
+            gap_ns,
+            halt_ns,
+            recorder,
+            free: Shared::default(),
+            waits: Shared::default(),
+        }
     }
 
     /// The shares of the time in which the lock was free and waited for, once the cell has been
     /// run.
     pub fn free(&self) -> Free {
         self.free.with(Locks::finish)
+    }
+
+    /// Why waits were long, once the cell has been run; `None` for a lock on ranges.
+    pub fn long_waits(&self) -> Option<LongWaits> {
+        self.waits.with(|waits| waits.found())
     }
 
     /// Sleeps through a halt that has begun.
@@ -115,7 +131,7 @@ impl Testbed for Simulated {
         let (window, body) = (&window, &body);
         let mut simulation = Simulation::new(&self.machine, cell.seed);
         let (recorder, free) = (self.recorder.clone(), self.free.clone());
-        simulation.observe(Watchers { recorder, free });
+        simulation.observe(Watchers { recorder, free, waits: self.waits.clone() });
         let team: Vec<_> = (0..threads)
             .map(|index| {
                 let name = format!("thread {index}");
@@ -132,6 +148,7 @@ impl Testbed for Simulated {
         }
         let measured_ns = ns(cell.secs);
         self.free.with(|it| it.window = (window.begins_ns, window.begins_ns + measured_ns));
+        self.waits.with(|it| it.begins_ns = window.begins_ns);
         simulation.run_for(window.begins_ns + measured_ns).map_err(|error| match error {
             SimulationError::NoMemory { .. } => {
                 Error::failed(format!("{error}; use fewer --threads"))
@@ -216,6 +233,9 @@ impl Testbed for Simulated {
     fn asks_for(&self, side: Side, wanted: Wanted<'_>) -> u64 {
         let now = fairlock_sim::now();
         mark(Mark::Waiting(side.name()));
+        if let Wanted::Lock(number) = wanted {
+            self.waits.with(|waits| waits.asks(now, fairlock_sim::thread(), number));
+        }
         self.free.with(|locks| locks.asks(now, fairlock_sim::thread(), wanted));
         now
     }
@@ -224,16 +244,19 @@ impl Testbed for Simulated {
         let now = fairlock_sim::now();
         mark(Mark::Holding(side.name()));
         self.free.with(|locks| locks.acquired(now, fairlock_sim::thread()));
+        self.waits.with(|waits| waits.acquired(now, fairlock_sim::thread()));
         now
     }
 
     fn leaves(&self, _side: Side) {
         self.free.with(|locks| locks.leaves(fairlock_sim::now(), fairlock_sim::thread()));
+        self.waits.with(|waits| waits.leaves(fairlock_sim::now(), fairlock_sim::thread()));
     }
 
     fn released(&self, side: Side) {
         mark(Mark::Released(side.name()));
         self.free.with(|locks| locks.released(fairlock_sim::thread()));
+        self.waits.with(|waits| waits.released(fairlock_sim::thread()));
         if self.gap_ns > 0 {
             fairlock_sim::busy(self.gap_ns);
         }
