@@ -338,9 +338,11 @@ fn a_long_wait_says_what_its_time_went_into() {
         let sum = |split: &str| parts(split).values().map(|ns| ns.as_u64().unwrap()).sum::<u64>();
         assert_eq!(Some(sum("longest")), row["wait_max_ns"].as_u64(), "{row}");
         assert!(sum("all") > sum("longest"), "{row}");
-        // Threads of a queue lock wait awake, and there are more of them than CPUs.
+        // Threads of a queue lock wait awake, there are more of them than CPUs, and the lock is
+        // free while the one that it was granted to has none.
         assert!(parts("all")["without_cpu_ns"].as_u64() > Some(0), "{row}");
-        assert!(parts("all")["holder_without_cpu_ns"].as_u64() > Some(0), "{row}");
+        assert!(parts("all")["lock_free_ns"].as_u64() > Some(0), "{row}");
+        assert_eq!(parts("all")["on_the_way_ns"], 0, "{row}");
     }
 }
 
