@@ -329,9 +329,10 @@ fn the_time_that_a_lock_was_free_and_waited_for_is_the_sum_of_its_waits() {
 fn a_long_wait_says_what_its_time_went_into() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "300000"];
-    let cells =
-        ["--form", "mutex", "--locks", "ref:mcs", "--duration", "60ms", "--background", "1"];
-    let (printed, document) = run_json(&[&args[..], &cells].concat(), &dir.path().join("o.json"));
+    let cells = ["--form", "mutex", "--locks", "ref:mcs", "--outside", "1"];
+    let loaded = ["--duration", "60ms", "--background", "1"];
+    let args = [&args[..], &cells, &loaded].concat();
+    let (printed, document) = run_json(&args, &dir.path().join("o.json"));
     assert!(printed.contains("waits of more than 1 ms"), "{printed}");
     for row in document["rows"].as_array().unwrap() {
         let parts = |split: &str| row["long_waits"][split].as_object().unwrap().clone();
