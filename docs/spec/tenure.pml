@@ -1,0 +1,382 @@
+/* The tenure discipline: crates/fairlock/src/rwsem/tenure. Run by .ci/spec; read README.md first.
+ *
+ * One step here is one atomic operation on the lock's word, or what a thread does between two of
+ * them under the queue lock. Time is one bit: `over`, which the process `clock` sets at any moment
+ * while somebody waits, and at some moment. Thread i writes if i < WRITERS, else it reads.
+ * Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1.
+ */
+#ifndef WRITERS
+#define WRITERS 2
+#endif
+#ifndef READERS
+#define READERS 1
+#endif
+#ifndef GIVE_UP
+#define GIVE_UP 1
+#endif
+#ifndef MUTANT
+#define MUTANT 0
+#endif
+#define N (WRITERS + READERS)
+#define NONE N
+#define writes(i) (i < WRITERS)
+/* How often a thread that comes may take a lock that is closed and free (`yield_to_next`), until the waiter
+ * that is next has it. The code bounds this by time (WAKE_NS), not by number: see README.md. */
+#define OVERTAKES 1
+
+/* The word. */
+bool written, waiters, handoff, readers_turn, wake_next;
+byte readers;
+#define free_ (!written && readers == 0)
+
+/* What the queue lock guards. The lock itself serves threads in order of arrival. */
+chan lock = [N] of { byte };
+byte queue[N], count;
+byte next = NONE;
+bool unwoken;           /* next was appointed by a writer inside, and not woken */
+bool readers_side;      /* whose tenure it is */
+bool over;              /* the tenure has ended */
+
+/* A waiter's record, and its parker. */
+mtype = { WAITING, NEXT, INVITED };
+mtype state[N] = WAITING;
+bool token[N];
+
+/* Only for the properties. */
+byte in_writers, in_readers, overtaken, turns[N], bound[N];
+bool queued[N];
+
+#define may_take(i) (!written && (!writes(i) || readers == 0))
+#define may_join (!written && !handoff && (readers_turn || readers > 0))
+/* Of two waiters, that of the side whose tenure it is not; of one side, the first in the queue. */
+#if MUTANT == 10
+#define goes_before(i, j) (writes(i) == readers_side || writes(j) != readers_side)
+#elif MUTANT == 13
+#define goes_before(i, j) (writes(i) != readers_side && writes(j) == readers_side)
+#else
+#define goes_before(i, j) (writes(i) == readers_side && writes(j) != readers_side)
+#endif
+#define is_open (!written && !handoff)
+#define is_read_stealable (is_open && (!waiters || readers_turn || readers == 0))
+
+inline lock_queue() { lock ! me; lock ? <eval(me)> }
+
+inline unlock_queue() {
+    d_step {
+        assert(count > 0 || !(waiters || handoff || readers_turn || wake_next));  /* no trace */
+        assert((count > 0) == (next != NONE));                                    /* somebody is next */
+        lock ? eval(me)
+    }
+}
+
+inline wake_listed() {
+    d_step {
+        k = 0;
+        do
+        :: k < N -> if :: list & (1 << k) -> token[k] = true :: else fi; k++
+        :: else -> break
+        od;
+        list = 0; k = 0
+    }
+}
+
+/* The waiter that is next is told that it is; `call` says whether it is to be woken for that. */
+inline appoint(caller) {
+    call = false;
+    if
+    :: count > 0 && !(handoff && next != NONE) ->
+        k = 0; first = NONE;
+        do  /* the first of the side whose tenure it is not, or else of the other */
+        :: k < count ->
+            if
+            :: first == NONE || goes_before(queue[k], first) -> first = queue[k]
+            :: else
+            fi;
+            k++
+        :: else -> break
+        od;
+        if
+        :: first != next ->
+            if :: next != NONE -> state[next] = WAITING :: else fi;
+            next = first; state[next] = NEXT; call = (next != caller)
+        :: else
+        fi;
+        k = 0; first = 0
+    :: else
+    fi
+}
+
+inline wake_appointed() {
+    unwoken = false;
+    if :: next != NONE -> list = list | (1 << next) :: else fi
+}
+
+inline invite() {   /* at most two, as the code; here also fewer than wait */
+    k = 0; first = 0;
+    do
+    :: k < count && first < 2 ->
+        if
+        :: !writes(queue[k]) && state[queue[k]] == WAITING ->
+            state[queue[k]] = INVITED; list = list | (1 << queue[k]); first++
+        :: else
+        fi;
+        k++
+    :: else -> break
+    od;
+    k = 0; first = 0
+}
+
+inline remove() {
+    k = 0;
+    do :: queue[k] != me -> k++ :: else -> break od;
+    do
+    :: k + 1 < count -> queue[k] = queue[k + 1]; k++
+    :: else -> break
+    od;
+    count--; queue[count] = 0; k = 0; queued[me] = false; turns[me] = 0; bound[me] = 0
+}
+
+inline inside() {
+    if :: writes(me) -> written = true; in_writers++ :: else -> readers++; in_readers++ fi
+}
+
+/* Under the queue lock: a waiter that is next or invited takes the lock, if it can. */
+inline take() {
+    d_step {
+        got = false; again = false;
+        if
+        :: (next == me && may_take(me)) || (next != me && may_join) ->
+            got = true;
+            inside();
+            if
+            :: count == 1 -> waiters = false; handoff = false; readers_turn = false; wake_next = false
+            :: count > 1 && next == me -> readers_turn = !writes(me); wake_next = false; handoff = false
+            :: else
+            fi;
+            remove();
+            if
+            :: next == me ->
+                next = NONE; readers_side = !writes(me); over = false; overtaken = 0;
+                do  /* every waiter counts the tenures that begin before its own */
+                :: k < count ->
+                    turns[queue[k]]++; assert(turns[queue[k]] <= bound[queue[k]]); k++
+                :: else -> break
+                od;
+                k = 0;
+                appoint(NONE);
+                if
+                :: call && writes(me) -> again = true
+                :: call && !writes(me) -> wake_appointed()
+                :: else
+                fi;
+                if :: !writes(me) -> invite() :: else fi
+            :: else -> if :: !over -> invite() :: else fi
+            fi
+        :: else
+        fi;
+        call = false
+    }
+    if
+    :: again -> d_step {
+        wake_next = (MUTANT != 8); unwoken = true; again = false }
+    :: else
+    fi
+}
+
+/* Whoever leaves the lock free, or is about to: lists the waiter that is next, if it asked. */
+inline list_next() {
+    d_step { call = wake_next; wake_next = false }
+    if
+    :: call ->
+        lock_queue();
+        d_step { wake_appointed(); if :: over && waiters -> handoff = true :: else fi; call = false }
+        unlock_queue()
+    :: else
+    fi
+}
+
+inline leave_lock() {
+    if
+    :: writes(me) ->
+        do
+        :: atomic { MUTANT == 2 || !wake_next -> written = false; in_writers-- }; break
+        :: wake_next -> list_next()
+        od
+    :: else ->
+        d_step { readers--; in_readers--; call = (readers == 0 && wake_next) }
+        if :: call -> list_next() :: else fi
+    fi;
+    wake_listed()
+}
+
+inline queue_up() {
+    lock_queue();
+    if
+    :: atomic { !writes(me) && is_read_stealable -> inside(); got = true }
+    :: atomic { else ->
+        token[me] = false; state[me] = WAITING; queue[count] = me; count++; queued[me] = true;
+        /* Those of its side that are ahead, and a turn of the other side before each and before it. */
+        bound[me] = 1; k = 0;
+        do
+        :: k + 1 < count -> if :: writes(queue[k]) == writes(me) -> bound[me] = bound[me] + 2 :: else fi; k++
+        :: else -> break
+        od;
+        k = 0;
+        if
+        :: count == 1 -> waiters = true; readers_side = !(written || free_); over = false; overtaken = 0
+        :: else
+        fi }
+        if :: readers_side && count == 1 -> readers_turn = true :: else fi;
+        d_step { appoint(me); if :: call -> wake_appointed() :: else fi; call = false }
+        if
+        :: unwoken -> d_step { unwoken = false; wake_next = false;
+                               if :: next != me -> wake_appointed() :: else fi }
+        :: else
+        fi
+    fi;
+    unlock_queue();
+    wake_listed()
+}
+
+inline give_up() {
+    lock_queue();
+    if :: state[me] != WAITING -> take() :: else fi;
+    if
+    :: !got -> d_step {
+        remove();
+        if :: next == me -> next = NONE :: else fi;
+        if
+        :: count == 0 ->
+            handoff = handoff && MUTANT == 6; waiters = false; readers_turn = false; wake_next = false
+        :: else ->
+            appoint(NONE);
+            if :: call && MUTANT != 5 -> wake_appointed() :: else fi;
+            if :: state[me] == INVITED && may_join -> invite() :: else fi
+        fi;
+        call = false }
+    :: else
+    fi;
+    unlock_queue();
+    wake_listed()
+}
+
+/* Returns with `got`, or after giving up without. */
+inline wait() {
+    do
+    :: got || !queued[me] -> break
+    :: !got && queued[me] && GIVE_UP && me != 0 -> give_up()
+    :: !got && queued[me] && state[me] == INVITED ->
+        lock_queue();
+        take();
+        if :: !got -> state[me] = (next == me -> NEXT : WAITING) :: else fi;
+        unlock_queue();
+        wake_listed()
+    :: !got && queued[me] && state[me] == WAITING ->
+        if
+        :: atomic { token[me] -> token[me] = false }
+        :: GIVE_UP && me != 0 -> give_up()
+        fi
+    :: !got && queued[me] && state[me] == NEXT ->
+        d_step { late = over; if :: late && waiters && MUTANT != 4 -> handoff = true :: else fi }
+        if
+        :: may_take(me) ->
+            lock_queue();
+            if :: state[me] == NEXT -> take() :: else fi;
+            unlock_queue();
+            wake_listed()
+        :: else ->
+            if  /* asks to be woken; or was woken in vain, and naps */
+            :: asks = true
+            :: !late && !handoff -> asks = false
+            fi;
+            timer = !late;
+            if
+            :: asks ->
+                if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
+                d_step { wake_next = true; timer = timer && !written && MUTANT != 14;
+                         if :: MUTANT != 3 -> seen = may_take(me) :: else fi }
+            :: else -> seen = false
+            fi;
+            if
+            :: seen ->
+                lock_queue();
+                if :: next == me -> wake_next = false :: else fi;
+                unlock_queue()
+            :: else ->
+                if
+                :: atomic { token[me] -> token[me] = false }
+                :: timer && (over || !asks)
+                :: GIVE_UP && me != 0 -> give_up()
+                fi
+            fi;
+            seen = false; asks = false; timer = false
+        fi;
+        late = false
+    od
+}
+
+proctype thread(byte me) {
+    byte list, k, first;
+    bool got, call, again, late, asks, timer, seen;
+idle:
+end:
+    if
+    :: goto gone
+    /* past the queue */
+    :: atomic { writes(me) && (MUTANT == 1 || free_) && (MUTANT == 11 || !handoff) ->
+        inside(); got = true;
+        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi }
+    :: d_step { !writes(me) -> got = is_read_stealable; seen = is_open; readers++ }
+        if  /* a thread that has written lately may stay in a writers' tenure, too */
+        :: d_step { got || seen -> got = true; seen = false; in_readers++ }
+        :: d_step { !got -> seen = false; readers--; call = (free_ && wake_next) }
+            if :: call && MUTANT != 7 -> list_next() :: else fi;
+            call = false;
+            wake_listed();
+            goto comes
+        fi
+    :: writes(me) -> goto comes
+    fi;
+    goto has;
+comes:
+    if
+    :: queue_up(); wait()
+    /* the lock is reserved, and its waiter has not come for as long as a wake-up takes */
+    :: atomic { free_ && handoff && (overtaken < OVERTAKES || MUTANT == 9) ->
+        inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi }
+    fi;
+    if :: !got -> goto idle :: else fi;
+has:
+    assert(in_writers == 0 || (in_writers == 1 && in_readers == 0));
+    if
+    :: true
+    :: atomic { over && waiters -> handoff = true }     /* a holder that finds the waiter late */
+    fi;
+    leave_lock();
+    d_step { got = false; call = false }
+    goto idle;
+gone:
+    skip
+}
+
+proctype clock() {
+end:
+    do
+    :: atomic { waiters && !over -> over = true }
+    od
+}
+
+init {
+    byte i;
+    atomic {
+        run clock();
+        do :: i < N -> run thread(i); i++ :: else -> break od
+    }
+}
+
+#ifdef LIVE
+ltl served { [] (queued[0] -> <> !queued[0]) }
+#endif
+#ifdef TAKEN
+ltl taken { [] ((free_ && waiters) -> <> !(free_ && waiters)) }
+#endif
