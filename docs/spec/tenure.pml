@@ -1,7 +1,7 @@
 /* The tenure discipline: crates/fairlock/src/rwsem/tenure. Run by .ci/spec; read README.md first.
  *
- * One step here is one atomic operation on the lock's word, or what a thread does between two of
- * them under the queue lock. Time is one bit: `over`, which the process `clock` sets at any moment
+ * One step here is one atomic operation on the lock's word, or all that a thread does under the queue
+ * lock. Time is one bit: `over`, which the process `clock` sets at any moment
  * while somebody waits, and at some moment. Thread i writes if i < WRITERS, else it reads.
  * Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1.
  */
@@ -29,8 +29,7 @@ bool written, waiters, handoff, readers_turn, wake_next;
 byte readers;
 #define free_ (!written && readers == 0)
 
-/* What the queue lock guards. The lock itself serves threads in order of arrival. */
-chan lock = [N] of { byte };
+/* What the queue lock guards. */
 byte queue[N], count;
 byte next = NONE;
 bool unwoken;           /* next was appointed by a writer inside, and not woken */
@@ -43,8 +42,11 @@ mtype state[N] = WAITING;
 bool token[N];
 
 /* Only for the properties. */
-byte in_writers, in_readers, overtaken, turns[N], bound[N];
+byte in_writers, in_readers, overtaken;
 bool queued[N];
+#ifdef BOUND
+byte turns[N], bound[N];   /* tenures that began while a thread waits, and at most so many */
+#endif
 
 #define may_take(i) (!written && (!writes(i) || readers == 0))
 #define may_join (!written && !handoff && (readers_turn || readers > 0))
@@ -59,14 +61,10 @@ bool queued[N];
 #define is_open (!written && !handoff)
 #define is_read_stealable (is_open && (!waiters || readers_turn || readers == 0))
 
-inline lock_queue() { lock ! me; lock ? <eval(me)> }
-
-inline unlock_queue() {
-    d_step {
-        assert(count > 0 || !(waiters || handoff || readers_turn || wake_next));  /* no trace */
-        assert((count > 0) == (next != NONE));                                    /* somebody is next */
-        lock ? eval(me)
-    }
+/* At the end of what a thread does under the queue lock. */
+inline check() {
+    assert(count > 0 || !(waiters || handoff || readers_turn || wake_next));    /* no trace */
+    assert((count > 0) == (next != NONE))                                       /* somebody is next */
 }
 
 inline wake_listed() {
@@ -126,6 +124,31 @@ inline invite() {   /* at most two, as the code; here also fewer than wait */
     k = 0; first = 0
 }
 
+/* The bound: those of its side that are ahead, and a turn of the other side before each and before it. */
+#ifdef BOUND
+inline uncount(i) { turns[i] = 0; bound[i] = 0 }
+inline count_turn() {
+    k = 0;
+    do
+    :: k < count -> turns[queue[k]]++; assert(turns[queue[k]] <= bound[queue[k]]); k++
+    :: else -> break
+    od;
+    k = 0
+}
+inline count_ahead() {
+    bound[me] = 1; k = 0;
+    do
+    :: k + 1 < count -> if :: writes(queue[k]) == writes(me) -> bound[me] = bound[me] + 2 :: else fi; k++
+    :: else -> break
+    od;
+    k = 0
+}
+#else
+inline uncount(i) { skip }
+inline count_turn() { skip }
+inline count_ahead() { skip }
+#endif
+
 inline remove() {
     k = 0;
     do :: queue[k] != me -> k++ :: else -> break od;
@@ -133,7 +156,7 @@ inline remove() {
     :: k + 1 < count -> queue[k] = queue[k + 1]; k++
     :: else -> break
     od;
-    count--; queue[count] = 0; k = 0; queued[me] = false; turns[me] = 0; bound[me] = 0
+    count--; queue[count] = 0; k = 0; queued[me] = false; state[me] = WAITING; uncount(me)
 }
 
 inline inside() {
@@ -143,7 +166,7 @@ inline inside() {
 /* Under the queue lock: a waiter that is next or invited takes the lock, if it can. */
 inline take() {
     d_step {
-        got = false; again = false;
+        got = false;
         if
         :: (next == me && may_take(me)) || (next != me && may_join) ->
             got = true;
@@ -157,15 +180,10 @@ inline take() {
             if
             :: next == me ->
                 next = NONE; readers_side = !writes(me); over = false; overtaken = 0;
-                do  /* every waiter counts the tenures that begin before its own */
-                :: k < count ->
-                    turns[queue[k]]++; assert(turns[queue[k]] <= bound[queue[k]]); k++
-                :: else -> break
-                od;
-                k = 0;
+                count_turn();
                 appoint(NONE);
                 if
-                :: call && writes(me) -> again = true
+                :: call && writes(me) -> wake_next = (MUTANT != 8); unwoken = true
                 :: call && !writes(me) -> wake_appointed()
                 :: else
                 fi;
@@ -176,11 +194,6 @@ inline take() {
         fi;
         call = false
     }
-    if
-    :: again -> d_step {
-        wake_next = (MUTANT != 8); unwoken = true; again = false }
-    :: else
-    fi
 }
 
 /* Whoever leaves the lock free, or is about to: lists the waiter that is next, if it asked. */
@@ -188,9 +201,9 @@ inline list_next() {
     d_step { call = wake_next; wake_next = false }
     if
     :: call ->
-        lock_queue();
+        atomic {
         d_step { wake_appointed(); if :: over && waiters -> handoff = true :: else fi; call = false }
-        unlock_queue()
+        check() }
     :: else
     fi
 }
@@ -210,39 +223,38 @@ inline leave_lock() {
 }
 
 inline queue_up() {
-    lock_queue();
-    if
-    :: atomic { !writes(me) && is_read_stealable -> inside(); got = true }
-    :: atomic { else ->
-        token[me] = false; state[me] = WAITING; queue[count] = me; count++; queued[me] = true;
-        /* Those of its side that are ahead, and a turn of the other side before each and before it. */
-        bound[me] = 1; k = 0;
-        do
-        :: k + 1 < count -> if :: writes(queue[k]) == writes(me) -> bound[me] = bound[me] + 2 :: else fi; k++
-        :: else -> break
-        od;
-        k = 0;
+    atomic {
         if
-        :: count == 1 -> waiters = true; readers_side = !(written || free_); over = false; overtaken = 0
-        :: else
-        fi }
-        if :: readers_side && count == 1 -> readers_turn = true :: else fi;
-        d_step { appoint(me); if :: call -> wake_appointed() :: else fi; call = false }
-        if
-        :: unwoken -> d_step { unwoken = false; wake_next = false;
-                               if :: next != me -> wake_appointed() :: else fi }
-        :: else
-        fi
-    fi;
-    unlock_queue();
+        :: !writes(me) && is_read_stealable -> inside(); got = true
+        :: else ->
+            token[me] = false; queue[count] = me; count++; queued[me] = true;
+            count_ahead();
+            if
+            :: count == 1 ->
+                waiters = true; readers_side = !(written || free_); over = false; overtaken = 0;
+                if :: readers_side -> readers_turn = true :: else fi
+            :: else
+            fi;
+            appoint(me);
+            if :: call -> wake_appointed() :: else fi;
+            call = false;
+            if
+            :: unwoken ->
+                unwoken = false; wake_next = false;
+                if :: next != me -> wake_appointed() :: else fi
+            :: else
+            fi
+        fi;
+        check()
+    };
     wake_listed()
 }
 
-inline give_up() {
-    lock_queue();
-    if :: state[me] != WAITING -> take() :: else fi;
-    if
-    :: !got -> d_step {
+#define gives_up (GIVE_UP && me != 0)
+
+inline leave_queue() {
+    d_step {
+        seen = (state[me] == INVITED && may_join);
         remove();
         if :: next == me -> next = NONE :: else fi;
         if
@@ -251,73 +263,51 @@ inline give_up() {
         :: else ->
             appoint(NONE);
             if :: call && MUTANT != 5 -> wake_appointed() :: else fi;
-            if :: state[me] == INVITED && may_join -> invite() :: else fi
+            if :: seen -> invite() :: else fi
         fi;
-        call = false }
-    :: else
-    fi;
-    unlock_queue();
-    wake_listed()
+        call = false; seen = false
+    }
 }
 
-/* Returns with `got`, or after giving up without. */
-inline wait() {
-    do
-    :: got || !queued[me] -> break
-    :: !got && queued[me] && GIVE_UP && me != 0 -> give_up()
-    :: !got && queued[me] && state[me] == INVITED ->
-        lock_queue();
-        take();
-        if :: !got -> state[me] = (next == me -> NEXT : WAITING) :: else fi;
-        unlock_queue();
-        wake_listed()
-    :: !got && queued[me] && state[me] == WAITING ->
-        if
-        :: atomic { token[me] -> token[me] = false }
-        :: GIVE_UP && me != 0 -> give_up()
-        fi
-    :: !got && queued[me] && state[me] == NEXT ->
-        d_step { late = over; if :: late && waiters && MUTANT != 4 -> handoff = true :: else fi }
-        if
-        :: may_take(me) ->
-            lock_queue();
-            if :: state[me] == NEXT -> take() :: else fi;
-            unlock_queue();
-            wake_listed()
-        :: else ->
-            if  /* asks to be woken; or was woken in vain, and naps */
-            :: asks = true
-            :: !late && !handoff -> asks = false
-            fi;
-            timer = !late;
-            if
-            :: asks ->
-                if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
-                d_step { wake_next = true; timer = timer && !written && MUTANT != 14;
-                         if :: MUTANT != 3 -> seen = may_take(me) :: else fi }
-            :: else -> seen = false
-            fi;
-            if
-            :: seen ->
-                lock_queue();
-                if :: next == me -> wake_next = false :: else fi;
-                unlock_queue()
-            :: else ->
-                if
-                :: atomic { token[me] -> token[me] = false }
-                :: timer && (over || !asks)
-                :: GIVE_UP && me != 0 -> give_up()
-                fi
-            fi;
-            seen = false; asks = false; timer = false
+/* Sleeps until the token comes, or the timer is due, or it gives up. */
+inline sleep() {
+    if
+    :: atomic { token[me] -> token[me] = false }
+    :: timer && (over || !asks)
+    :: gives_up -> quits = true
+    fi
+}
+
+/* One turn of the waiter that is next: takes, or sleeps, or looks again. */
+inline wait_as_next() {
+    d_step { late = over; if :: late && waiters && MUTANT != 4 -> handoff = true :: else fi }
+    if
+    :: may_take(me) -> acts = true
+    :: else ->
+        if  /* asks to be woken; or was woken in vain, and naps */
+        :: asks = true
+        :: !late && !handoff -> asks = false
         fi;
-        late = false
-    od
+        timer = !late;
+        if
+        :: asks ->
+            if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
+            d_step { wake_next = true; timer = timer && !written && MUTANT != 14;
+                     if :: MUTANT != 3 -> seen = may_take(me) :: else fi }
+        :: else
+        fi;
+        if
+        :: seen -> d_step { if :: next == me -> wake_next = false :: else fi }
+        :: else -> sleep()
+        fi;
+        d_step { seen = false; asks = false; timer = false }
+    fi;
+    late = false
 }
 
 proctype thread(byte me) {
     byte list, k, first;
-    bool got, call, again, late, asks, timer, seen;
+    bool got, call, late, asks, timer, seen, acts, quits;
 idle:
 end:
     if
@@ -340,7 +330,33 @@ end:
     goto has;
 comes:
     if
-    :: queue_up(); wait()
+    :: queue_up();
+        /* waits, until it has the lock or has given up */
+        do
+        :: got || !queued[me] -> break
+        :: else ->
+            if
+            :: gives_up -> quits = true
+            :: state[me] == INVITED -> acts = true
+            :: state[me] == WAITING -> sleep()
+            :: state[me] == NEXT -> wait_as_next()
+            fi;
+            if
+            :: acts || quits ->
+                atomic {
+                    if :: state[me] != WAITING -> take() :: else fi;
+                    if
+                    :: !got && quits -> leave_queue()
+                    :: !got && !quits -> state[me] = (next == me -> NEXT : WAITING)
+                    :: else
+                    fi;
+                    acts = false; quits = false;
+                    check()
+                };
+                wake_listed()
+            :: else
+            fi
+        od
     /* the lock is reserved, and its waiter has not come for as long as a wake-up takes */
     :: atomic { free_ && handoff && (overtaken < OVERTAKES || MUTANT == 9) ->
         inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi }
