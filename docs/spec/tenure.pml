@@ -53,7 +53,7 @@ byte turns[N], bound[N];   /* tenures that began while a thread waits, and at mo
 /* Of two waiters, that of the side whose tenure it is not; of one side, the first in the queue. */
 #if MUTANT == 10
 #define goes_before(i, j) (writes(i) == readers_side || writes(j) != readers_side)
-#elif MUTANT == 13
+#elif MUTANT == 12
 #define goes_before(i, j) (writes(i) != readers_side && writes(j) == readers_side)
 #else
 #define goes_before(i, j) (writes(i) == readers_side && writes(j) != readers_side)
@@ -292,7 +292,7 @@ inline wait_as_next() {
         if
         :: asks ->
             if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
-            d_step { wake_next = true; timer = timer && !written && MUTANT != 14;
+            d_step { wake_next = true; timer = timer && !written && MUTANT != 13;
                      if :: MUTANT != 3 -> seen = may_take(me) :: else fi }
         :: else
         fi;
