@@ -7,4 +7,4 @@
 //!
 //! in its `Cargo.toml` a program, and every crate it depends on, that uses parking_lot 0.13 runs
 //! on fairlock's locks, unchanged. What is there, and what is not: docs/guide/parity.md.
-pub use fairlock::*;
+pub use fairlock::lock_api_05::*;

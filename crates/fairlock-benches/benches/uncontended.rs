@@ -34,7 +34,7 @@ fn rwlock(c: &mut Criterion) {
         b.iter(|| black_box(*other.upgradable_read()));
     });
     group.bench_function("upgradable read, then upgrade, parking_lot", |b| {
-        b.iter(|| *RwLockUpgradableReadGuard::upgrade(other.upgradable_read()) += 1);
+        b.iter(|| *parking_lot::RwLockUpgradableReadGuard::upgrade(other.upgradable_read()) += 1);
     });
     group.bench_function("read, parking_lot", |b| b.iter(|| black_box(*other.read())));
     group.bench_function("write, parking_lot", |b| b.iter(|| *other.write() += 1));

@@ -25,7 +25,7 @@ struct Item {
 type Failures = BTreeMap<usize, String>;
 
 /// So many of a hundred items move, at least.
-const WANTED: usize = 95;
+const WANTED: usize = 100;
 const GUIDE: &str = "../../docs/guide/parity.md";
 
 fn here() -> &'static Path {
@@ -195,7 +195,7 @@ fn what_is_written_for_parking_lot_moves_by_its_use_lines() {
     let items = items();
     let original = failures("parking_lot", &items);
     assert!(original.is_empty(), "programs that are wrong themselves: {original:#?}");
-    let ways = ["fairlock", "fairlock::lock_api_04"].map(|locks| (locks, failures(locks, &items)));
+    let ways = ["fairlock", "fairlock::lock_api_05"].map(|locks| (locks, failures(locks, &items)));
     for (locks, failed) in &ways {
         for (&number, failure) in failed {
             println!("{locks}: {}: {failure}", items[number].name);

@@ -26,7 +26,7 @@ pub struct RawFairMutex(RawMutex);
 /// assert_eq!(*COUNT.lock(), 1);
 /// ```
 pub type FairMutex<T> = lock_api::Mutex<RawFairMutex, T>;
-/// Holds a [`FairMutex`]; releases it when dropped.
+/// Holds a [`FairMutex`]; leaves it when dropped.
 pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex, T>;
 /// A [`FairMutexGuard`] for a part of the value.
 pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex, T>;
@@ -45,20 +45,20 @@ pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
 unsafe impl lock_api::RawMutex for RawFairMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(<RawMutex as lock_api::RawMutex>::INIT);
-    type Guard = GuardMarker;
+    type GuardMarker = GuardMarker;
 
-    by_inner!(RawMutex: takes lock, tries try_lock, asks is_locked,);
+    by_inner!(RawMutex: takes lock, tries try_lock, tries is_locked,);
 
     #[inline]
-    unsafe fn unlock(&self, guard: GuardMarker) {
+    unsafe fn unlock(&self) {
         // SAFETY: the caller's promise.
-        unsafe { lock_api::RawMutexFair::unlock_fair(self, guard) }
+        unsafe { lock_api::RawMutexFair::unlock_fair(self) }
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawMutexFair for RawFairMutex {
-    by_inner!(RawMutexFair: releases unlock_fair,);
+    by_inner!(RawMutexFair: leaves unlock_fair,);
 }
 
 // SAFETY: as for the lock inside.

@@ -22,11 +22,11 @@ pub type GuardMarker = lock_api::GuardNoSend;
 #[cfg(feature = "send_guard")]
 pub type GuardMarker = lock_api::GuardSend;
 
-/// The guard of a lock that an attempt has taken in this mode, if it has.
+/// Notes what an attempt to take the lock in this mode has `taken`, and returns that.
 #[inline]
-pub(crate) fn if_taken<L>(lock: &L, mode: Mode, taken: bool) -> Option<GuardMarker> {
-    taken.then(|| {
+pub(crate) fn note_attempt<L>(lock: &L, mode: Mode, taken: bool) -> bool {
+    if taken {
         deadlock::acquired(lock, mode);
-        GuardMarker::new()
-    })
+    }
+    taken
 }

@@ -7,45 +7,29 @@ macro_rules! by_inner {
     };
     (@takes $trait:ident::$method:ident) => {
         #[inline]
-        fn $method(&self) -> $crate::GuardMarker {
-            lock_api::$trait::$method(&self.0)
+        fn $method(&self) {
+            lock_api::$trait::$method(&self.0);
         }
     };
     (@tries $trait:ident::$method:ident $(($limit:ident: $type:ty))?) => {
         #[inline]
-        fn $method(&self $(, $limit: $type)?) -> Option<$crate::GuardMarker> {
+        fn $method(&self $(, $limit: $type)?) -> bool {
             lock_api::$trait::$method(&self.0 $(, $limit)?)
         }
     };
-    (@asks $trait:ident::$method:ident) => {
+    // Releases the lock, or changes how it is held.
+    (@leaves $trait:ident::$method:ident) => {
         #[inline]
-        fn $method(&self) -> bool {
-            lock_api::$trait::$method(&self.0)
-        }
-    };
-    (@releases $trait:ident::$method:ident) => {
-        #[inline]
-        unsafe fn $method(&self, guard: $crate::GuardMarker) {
+        unsafe fn $method(&self) {
             // SAFETY: the caller's promise.
-            unsafe { lock_api::$trait::$method(&self.0, guard) }
-        }
-    };
-    (@changes $trait:ident::$method:ident) => {
-        #[inline]
-        unsafe fn $method(&self, guard: $crate::GuardMarker) -> $crate::GuardMarker {
-            // SAFETY: the caller's promise.
-            unsafe { lock_api::$trait::$method(&self.0, guard) }
+            unsafe { lock_api::$trait::$method(&self.0) }
         }
     };
     (@upgrades $trait:ident::$method:ident $(($limit:ident: $type:ty))?) => {
         #[inline]
-        unsafe fn $method(
-            &self,
-            guard: $crate::GuardMarker
-            $(, $limit: $type)?
-        ) -> Result<$crate::GuardMarker, $crate::GuardMarker> {
+        unsafe fn $method(&self $(, $limit: $type)?) -> bool {
             // SAFETY: the caller's promise.
-            unsafe { lock_api::$trait::$method(&self.0, guard $(, $limit)?) }
+            unsafe { lock_api::$trait::$method(&self.0 $(, $limit)?) }
         }
     };
 }

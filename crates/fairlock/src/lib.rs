@@ -22,24 +22,20 @@
 //!
 //! # In place of another lock
 //!
-//! [`RwLock`], [`RecursiveRwLock`], [`Mutex`] and [`Condvar`] are the types of `lock_api` 0.5. For
+//! [`RwLock`], [`RecursiveRwLock`] and [`Mutex`] are the types of `lock_api` 0.4. For
 //! code that is generic over `lock_api`, the raw locks are [`RawRwLock`], [`RawRwLockRecursive`]
 //! and [`RawMutex`].
 //!
 //! **From `std`**: remove the `unwrap()`s, since there is no poisoning.
 //!
-//! **From `parking_lot` 0.13**: change the `use` lines, and nothing else. The four types above,
-//! [`FairMutex`], [`ReentrantMutex`], [`Once`] and their guards have the names they have there. The
+//! **From `parking_lot` 0.12**: change the `use` lines, and nothing else; or write
+//! `use fairlock as parking_lot`. All types have the names they have there. The
 //! feature `deadlock_detection` adds `deadlock::check_deadlock`, which finds threads that wait for
 //! each other; without the feature nothing is recorded for it.
 //!
-//! **From `parking_lot` 0.12**, which has `lock_api` 0.4: turn on the feature `lock_api_04`, and
-//! write `use fairlock::lock_api_04 as parking_lot`. The raw locks then have the traits of that
-//! version, too. Code of that version that uses the types of this page instead has to change in one
-//! place more:
-//!
-//! * `read_recursive`, `try_read_recursive` and its timed forms need `use fairlock::RwLockExt`. Or
-//!   make the lock a [`RecursiveRwLock`], as in 0.13.
+//! **From `parking_lot` 0.13**, which has `lock_api` 0.5: turn on the feature `lock_api_05`, and
+//! write `use fairlock::lock_api_05 as parking_lot`. The raw locks then have the traits of that
+//! version, too.
 //!
 //! The features `arc_lock` (guards that hold an `Arc`: `lock_arc`, `read_arc`, …), `serde` and
 //! `owning_ref` are those of the same names there. A guard stays on its thread unless the feature
@@ -113,6 +109,12 @@
 //! `examples/custom_platform.rs`. Only the range lock allocates: feature `alloc`, which `std`
 //! turns on.
 //!
+//! # Rust version
+//!
+//! The crate needs Rust 1.85, which Debian stable has; with the feature `lock_api_05`, 1.95, as that
+//! version of `lock_api` does. A release that needs a newer one is a minor version, and needs none
+//! newer than Debian stable's.
+//!
 //! # Statistics
 //!
 //! See [`events`]. They are off at first, and cost next to nothing then.
@@ -146,8 +148,8 @@ mod guard;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod inner;
 mod inspect;
-#[cfg(all(feature = "lock_api_04", not(fairlock_loom)))]
-pub mod lock_api_04;
+#[cfg(all(feature = "lock_api_05", not(fairlock_loom)))]
+pub mod lock_api_05;
 mod may_dangle;
 #[cfg(all(test, fairlock_loom))]
 mod models;
@@ -174,7 +176,7 @@ pub mod ticket;
 pub mod wait;
 
 #[cfg(all(feature = "std", not(fairlock_loom)))]
-pub use condvar::{Condvar, CondvarExt, RawCondvar, WaitTimeoutResult};
+pub use condvar::{Condvar, CondvarExt, WaitTimeoutResult};
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use const_new::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::deadlock::{self, Mode};
-use crate::guard::if_taken;
+use crate::guard::note_attempt;
 use crate::platform::Native;
 use crate::thin::ThinMutex;
 use crate::wait::WaitError;
@@ -81,10 +81,9 @@ impl RawMutex {
     }
 
     #[inline]
-    fn lock_with(&self, wait: Wait<'_>) -> Result<GuardMarker, WaitError> {
+    fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
         let take = || self.0.lock_with(wait);
-        deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)?;
-        Ok(GuardMarker::new())
+        deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)
     }
 }
 
@@ -94,22 +93,21 @@ impl RawMutex {
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(ThinMutex::new_const());
-    type Guard = GuardMarker;
+    type GuardMarker = GuardMarker;
 
     #[inline]
-    fn lock(&self) -> GuardMarker {
+    fn lock(&self) {
         let attempt = || self.0.try_lock();
         deadlock::acquire(self, Mode::Exclusive, attempt, || self.0.lock());
-        GuardMarker::new()
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<GuardMarker> {
-        if_taken(self, Mode::Exclusive, self.0.try_lock())
+    fn try_lock(&self) -> bool {
+        note_attempt(self, Mode::Exclusive, self.0.try_lock())
     }
 
     #[inline]
-    unsafe fn unlock(&self, _guard: GuardMarker) {
+    unsafe fn unlock(&self) {
         deadlock::releases(self, Mode::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock() }
@@ -123,7 +121,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
 // SAFETY: as for `RawMutex`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
-    unsafe fn unlock_fair(&self, _guard: GuardMarker) {
+    unsafe fn unlock_fair(&self) {
         deadlock::releases(self, Mode::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock_fair() }
@@ -135,12 +133,12 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;
 
-    fn try_lock_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        self.lock_with(Wait::within(timeout)).ok()
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        self.lock_with(Wait::within(timeout)).is_ok()
     }
 
-    fn try_lock_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        self.lock_with(Wait::until(deadline)).ok()
+    fn try_lock_until(&self, deadline: Instant) -> bool {
+        self.lock_with(Wait::until(deadline)).is_ok()
     }
 }
 
@@ -213,9 +211,9 @@ pub trait MutexExt<T: ?Sized> {
 impl<T: ?Sized> MutexExt<T> for Mutex<T> {
     fn lock_with(&self, wait: Wait<'_>) -> Result<MutexGuard<'_, T>, WaitError> {
         // SAFETY: a lock that is taken is not released here.
-        let taken = unsafe { self.raw() }.lock_with(wait)?;
+        unsafe { self.raw() }.lock_with(wait)?;
         // SAFETY: it was just taken, for this guard alone.
-        Ok(unsafe { self.make_guard_unchecked(taken) })
+        Ok(unsafe { self.make_guard_unchecked() })
     }
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {

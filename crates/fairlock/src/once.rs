@@ -3,9 +3,10 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use lock_api::{RawCondvar as _, RawMutex as _};
+use lock_api::RawMutex as _;
 
-use crate::{RawCondvar, RawMutex};
+use crate::RawMutex;
+use crate::condvar::RawCondvar;
 
 /// What was done with a [`Once`] up to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Once {
 
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const fn in_state(state: OnceState) -> Self {
-        Self { state: AtomicU8::new(state as u8), lock: RawMutex::INIT, ended: RawCondvar::INIT }
+        Self { state: AtomicU8::new(state as u8), lock: RawMutex::INIT, ended: RawCondvar::new() }
     }
 
     /// What was done with it up to now. Never blocks.
@@ -154,15 +155,15 @@ impl Once {
 
     #[cold]
     fn wait_slow(&self, ignores_poison: bool) {
-        let mut guard = self.lock.lock();
+        self.lock.lock();
         let mut state = self.state();
         while !state.is_completed() && (ignores_poison || !state.is_poisoned()) {
-            // SAFETY: the guard is of this lock, taken above.
-            unsafe { self.ended.wait(&self.lock, &mut guard) };
+            // SAFETY: the lock was taken above.
+            unsafe { self.ended.wait(&self.lock) };
             state = self.state();
         }
         // SAFETY: as above.
-        unsafe { self.lock.unlock(guard) };
+        unsafe { self.lock.unlock() };
         assert!(ignores_poison || state.is_completed(), "{PANICKED}");
     }
 
@@ -216,7 +217,6 @@ impl Once {
         /// Leaves the state and the lock as they should be, however the function ends.
         struct Ending<'a> {
             once: &'a Once,
-            guard: Option<<RawMutex as lock_api::RawMutex>::Guard>,
             state: OnceState,
         }
         impl Drop for Ending<'_> {
@@ -224,16 +224,14 @@ impl Once {
                 // Release: pairs with `state`.
                 self.once.state.store(self.state as u8, Ordering::Release);
                 self.once.ended.notify_all();
-                if let Some(guard) = self.guard.take() {
-                    // SAFETY: the guard is of this lock.
-                    unsafe { self.once.lock.unlock(guard) }
-                }
+                // SAFETY: it was taken before this was made.
+                unsafe { self.once.lock.unlock() }
             }
         }
 
-        let guard = Some(self.lock.lock());
+        self.lock.lock();
         let state = self.state();
-        let mut ending = Ending { once: self, guard, state };
+        let mut ending = Ending { once: self, state };
         if state.done() {
             return;
         }

@@ -59,19 +59,17 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
     #[allow(clippy::declare_interior_mutable_const, reason = "lock_api's way to initialise")]
     const INIT: Self =
         Self { inside: Mutex::new(0), changed: Condvar::new(), releases: AtomicUsize::new(0) };
-    type SharedGuard = GuardSend;
-    type ExclusiveGuard = GuardSend;
+    type GuardMarker = GuardSend;
 
-    fn lock_shared(&self) -> GuardSend {
+    fn lock_shared(&self) {
         self.take(true, |inside| inside != WRITER, |readers| readers + 1);
-        GuardSend::new()
     }
 
-    fn try_lock_shared(&self) -> Option<GuardSend> {
-        self.take(false, |inside| inside != WRITER, |readers| readers + 1).then(GuardSend::new)
+    fn try_lock_shared(&self) -> bool {
+        self.take(false, |inside| inside != WRITER, |readers| readers + 1)
     }
 
-    unsafe fn unlock_shared(&self, _guard: GuardSend) {
+    unsafe fn unlock_shared(&self) {
         self.release(|readers| {
             // Under the mutex, as the count is changed there: exactly one release sees it so.
             let keeps = FAULT == KEEPS_A_READER && self.releases.load(Ordering::Relaxed) == 7;
@@ -79,7 +77,7 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
         });
     }
 
-    fn lock_exclusive(&self) -> GuardSend {
+    fn lock_exclusive(&self) {
         if FAULT == SERVES_READERS_ONLY {
             // Looks now and then: it has no place in a queue. As the check counts time, too.
             let pause = || within(Duration::from_millis(100), || false);
@@ -92,14 +90,13 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
             let admits = |inside| inside == 0 || (FAULT == ADMITS_WRITERS && inside == WRITER);
             self.take(true, admits, |_| WRITER);
         }
-        GuardSend::new()
     }
 
-    fn try_lock_exclusive(&self) -> Option<GuardSend> {
-        self.take(false, |inside| inside == 0, |_| WRITER).then(GuardSend::new)
+    fn try_lock_exclusive(&self) -> bool {
+        self.take(false, |inside| inside == 0, |_| WRITER)
     }
 
-    unsafe fn unlock_exclusive(&self, _guard: GuardSend) {
+    unsafe fn unlock_exclusive(&self) {
         self.release(|_| 0);
     }
 

@@ -7,8 +7,7 @@ use std::sync::{Mutex as StdMutex, PoisonError};
 
 use fairlock::deadlock::{DeadlockedThread, check_deadlock};
 use fairlock::{
-    Condvar, FairMutex, GuardMarker, Mutex, ReentrantMutex, RwLock, RwLockExt,
-    RwLockUpgradableReadGuard, Wait,
+    Condvar, FairMutex, Mutex, ReentrantMutex, RwLock, RwLockExt, RwLockUpgradableReadGuard, Wait,
 };
 use fairlock_testing::{rounds, scope, until};
 
@@ -67,10 +66,10 @@ fn two_threads_that_lock_two_mutexes_the_other_way_round() {
         [&|| drop(b.lock()), &|| {
             drop(a.lock());
             // SAFETY: this thread forgot the guard.
-            unsafe { b.force_unlock(GuardMarker::new()) };
+            unsafe { b.force_unlock() };
         }],
         // SAFETY: its holder forgot the guard.
-        || unsafe { a.force_unlock(GuardMarker::new()) },
+        || unsafe { a.force_unlock() },
     );
     assert_both_sides(&threads);
 }
@@ -89,7 +88,7 @@ fn fair_and_reentrant_mutexes() {
             }
         }],
         // SAFETY: its holder forgot the guard.
-        || unsafe { a.force_unlock(GuardMarker::new()) },
+        || unsafe { a.force_unlock() },
     );
     assert_both_sides(&threads);
 }
@@ -102,10 +101,10 @@ fn a_writer_and_a_reader_that_wait_for_each_other() {
         [&|| drop(b.write()), &|| {
             drop(a.read());
             // SAFETY: this thread forgot the guard.
-            unsafe { b.force_unlock_read(GuardMarker::new()) };
+            unsafe { b.force_unlock_read() };
         }],
         // SAFETY: its holder forgot the guard.
-        || unsafe { a.force_unlock_write(GuardMarker::new()) },
+        || unsafe { a.force_unlock_write() },
     );
     assert_both_sides(&threads);
 }
@@ -118,10 +117,10 @@ fn waits_for_ever_by_the_argument() {
         [&|| drop(b.write_with(Wait::FOREVER)), &|| {
             drop(a.read_with(Wait::FOREVER));
             // SAFETY: this thread forgot the guard.
-            unsafe { b.force_unlock_read(GuardMarker::new()) };
+            unsafe { b.force_unlock_read() };
         }],
         // SAFETY: its holder forgot the guard.
-        || unsafe { a.force_unlock_write(GuardMarker::new()) },
+        || unsafe { a.force_unlock_write() },
     );
     assert_both_sides(&threads);
 }
@@ -134,10 +133,10 @@ fn an_upgrade_that_waits_for_a_reader() {
         [&|| drop(RwLockUpgradableReadGuard::upgrade(a.upgradable_read())), &|| {
             drop(b.lock());
             // SAFETY: this thread forgot the guard.
-            unsafe { a.force_unlock_read(GuardMarker::new()) };
+            unsafe { a.force_unlock_read() };
         }],
         // SAFETY: its holder forgot the guard.
-        || unsafe { b.force_unlock(GuardMarker::new()) },
+        || unsafe { b.force_unlock() },
     );
     assert_both_sides(&threads);
 }
@@ -155,7 +154,7 @@ fn a_wait_for_a_notification_whose_mutex_does_not_come_free() {
             drop(b.lock());
         }],
         // SAFETY: its holder forgot the guard.
-        || unsafe { b.force_unlock(GuardMarker::new()) },
+        || unsafe { b.force_unlock() },
     );
     assert_both_sides(&threads);
 }
@@ -176,7 +175,7 @@ fn a_thread_that_locks_what_it_holds() {
         });
         assert_eq!((found.len(), found[0].len()), (1, 1));
         // SAFETY: its holder forgot the guard.
-        unsafe { a.force_unlock(GuardMarker::new()) };
+        unsafe { a.force_unlock() };
     });
 }
 
@@ -223,7 +222,7 @@ fn a_reader_behind_a_writer_that_waits_for_readers() {
             drop(a.write());
         });
         // SAFETY: its holder forgot the guard.
-        let threads = circle(&is_found, || unsafe { b.force_unlock(GuardMarker::new()) });
+        let threads = circle(&is_found, || unsafe { b.force_unlock() });
         assert_eq!(threads, 3);
     });
 }
@@ -243,7 +242,7 @@ fn a_thread_that_reads_again_behind_a_writer() {
             drop(a.write());
         });
         // SAFETY: its holder forgot the guard.
-        let threads = circle(&is_found, || unsafe { a.force_unlock_read(GuardMarker::new()) });
+        let threads = circle(&is_found, || unsafe { a.force_unlock_read() });
         assert_eq!(threads, 2);
     });
 }

@@ -25,7 +25,7 @@ fn no_writer_gets_in_beside_forgotten_readers_however_many() {
         let lock = forgotten(policy, MOST_READERS - 1);
         let last = lock.read();
         assert!(lock.try_read().is_none() && lock.try_read_recursive().is_none());
-        for read in [RwLock::read, RwLockExt::read_recursive] {
+        for read in [RwLock::read, RwLock::read_recursive] {
             let read = catch_unwind(AssertUnwindSafe(|| drop(read(&lock))));
             let message = read.unwrap_err();
             let message = message.downcast::<String>().unwrap();

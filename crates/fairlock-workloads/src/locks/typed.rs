@@ -3,7 +3,7 @@
 
 use super::BenchLock;
 use fairlock::lock_api;
-use parking_lot_012::lock_api as lock_api_04;
+use parking_lot::lock_api as lock_api_05;
 
 /// A reader/writer lock with upgradable reads.
 pub trait BenchUpgradable: Send + Sync + 'static {
@@ -119,4 +119,4 @@ macro_rules! typed_locks_of {
 }
 
 typed_locks_of!(lock_api);
-typed_locks_of!(lock_api_04);
+typed_locks_of!(lock_api_05);

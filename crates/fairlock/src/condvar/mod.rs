@@ -12,7 +12,9 @@ mod watch;
 use mutex::Mutex;
 pub(crate) use notified::Notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
-pub use typed::*;
+pub(crate) use typed::RawCondvar;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use typed::{Condvar, CondvarExt, WaitTimeoutResult};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use waiters::ThinCondvar;
 pub use waiters::{LockCondvar, TicketCondvar};

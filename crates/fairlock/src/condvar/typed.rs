@@ -1,5 +1,6 @@
-//! The typed condition variable, through `lock_api`, and what that lacks.
+//! The typed condition variable, with the methods of `parking_lot`'s, and what that lacks.
 
+use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
@@ -7,18 +8,54 @@ use super::ThinCondvar;
 use crate::deadlock;
 use crate::platform::Native;
 use crate::wait::WaitError;
-use crate::{CancelToken, GuardMarker, MutexGuard, RawMutex, Wait};
+use crate::{CancelToken, MutexGuard, RawMutex, Wait};
 
-/// The raw condition variable. 24 bytes.
-///
-/// It implements `lock_api`'s `RawCondvar` and `RawCondvarTimed`. No wait ends without a reason,
-/// and notifications are counted exactly.
-#[derive(Debug)]
-pub struct RawCondvar(ThinCondvar<Native>);
+/// The condition variable of [`RawMutex`], without a guard that shows who holds that.
+pub(crate) struct RawCondvar(ThinCondvar<Native>);
 
-// Stated above.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<RawCondvar>() == 24);
+impl RawCondvar {
+    pub(crate) const fn new() -> Self {
+        Self(ThinCondvar::new_const())
+    }
+
+    pub(crate) fn notify_one(&self) -> bool {
+        self.0.notify_one()
+    }
+
+    pub(crate) fn notify_all(&self) -> usize {
+        self.0.notify_all()
+    }
+
+    /// # Safety
+    /// The caller holds the mutex, and uses nothing that it guards before this returns.
+    pub(crate) unsafe fn wait(&self, mutex: &RawMutex) {
+        // SAFETY: the caller's promise.
+        deadlock::acquire_again(mutex, || unsafe { self.0.wait(mutex.thin()) });
+    }
+
+    /// # Safety
+    /// As [`wait`](Self::wait).
+    pub(crate) unsafe fn wait_with(
+        &self,
+        mutex: &RawMutex,
+        wait: Wait<'_>,
+    ) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        deadlock::acquire_again(mutex, || unsafe { self.0.wait_with(mutex.thin(), wait) })
+    }
+}
+
+/// Whether a timed wait ended by its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether the wait timed out.
+    #[inline]
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
 
 /// A condition variable for [`Mutex`](crate::Mutex): first come, first notified.
 ///
@@ -41,6 +78,8 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 /// awake for the first 50 µs if notifications came within that time lately; it gives its CPU to any
 /// other thread that wants it.
 ///
+/// 24 bytes.
+///
 /// ```
 /// use fairlock::{Condvar, Mutex};
 ///
@@ -56,57 +95,117 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 ///     CHANGED.notify_one();
 /// });
 /// ```
-pub type Condvar = lock_api::Condvar<RawCondvar>;
+pub struct Condvar(pub(crate) RawCondvar);
 
-pub use lock_api::WaitTimeoutResult;
+// The guide says so.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Condvar>() == 24);
 
-// SAFETY: a waiter is queued before the mutex is let go (`condvar::waiters`), and holds
-// it again when the wait returns; a `GuardMarker` holds no state.
-unsafe impl lock_api::RawCondvar for RawCondvar {
-    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self(ThinCondvar::new_const());
-    type RawMutex = RawMutex;
-
-    unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardMarker) {
-        // SAFETY: the guard stands for an acquisition of the mutex.
-        deadlock::acquire_again(mutex, || unsafe { self.0.wait(mutex.thin()) });
+impl Condvar {
+    /// A condition variable that nobody waits for.
+    #[inline]
+    pub const fn new() -> Self {
+        Self(RawCondvar::new())
     }
 
-    fn notify_one(&self) -> bool {
+    /// Notifies the thread that has waited longest. Returns whether there was one.
+    #[inline]
+    pub fn notify_one(&self) -> bool {
         self.0.notify_one()
     }
 
-    fn notify_all(&self) -> usize {
+    /// Notifies all threads that wait. Returns how many there were.
+    #[inline]
+    pub fn notify_all(&self) -> usize {
         self.0.notify_all()
+    }
+
+    /// Waits for a notification, without the mutex meanwhile.
+    #[inline]
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        // SAFETY: the guard, which nobody else uses meanwhile, holds the mutex.
+        unsafe { self.0.wait(MutexGuard::mutex(guard).raw()) }
+    }
+
+    /// As [`wait`](Self::wait), until `deadline` at most.
+    #[inline]
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
+        WaitTimeoutResult(self.wait_with(guard, Wait::until(deadline)).is_err())
+    }
+
+    /// As [`wait`](Self::wait), for `timeout` at most.
+    #[inline]
+    pub fn wait_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Duration,
+    ) -> WaitTimeoutResult {
+        WaitTimeoutResult(self.wait_with(guard, Wait::within(timeout)).is_err())
+    }
+
+    /// Waits again and again, while `condition` holds.
+    #[inline]
+    pub fn wait_while<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(&mut **guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// As [`wait_while`](Self::wait_while), until `deadline` at most. It has timed out if the
+    /// condition still holds.
+    #[inline]
+    pub fn wait_while_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
+        let mut result = WaitTimeoutResult(false);
+        while condition(&mut **guard) {
+            if result.timed_out() {
+                return result;
+            }
+            result = self.wait_until(guard, deadline);
+        }
+        WaitTimeoutResult(false)
+    }
+
+    /// As [`wait_while_until`](Self::wait_while_until), for `timeout` at most.
+    #[inline]
+    pub fn wait_while_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: impl FnMut(&mut T) -> bool,
+        timeout: Duration,
+    ) -> WaitTimeoutResult {
+        match Instant::now().checked_add(timeout) {
+            Some(deadline) => self.wait_while_until(guard, condition, deadline),
+            // The deadline is beyond the clock's range: wait for ever.
+            None => {
+                self.wait_while(guard, condition);
+                WaitTimeoutResult(false)
+            }
+        }
     }
 }
 
-// SAFETY: as above.
-unsafe impl lock_api::RawCondvarTimed for RawCondvar {
-    fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
-        Instant::now().checked_add(*timeout)
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
     }
+}
 
-    unsafe fn wait_until(
-        &self,
-        mutex: &RawMutex,
-        guard: &mut GuardMarker,
-        deadline: &Instant,
-    ) -> bool {
-        let timeout = deadline.saturating_duration_since(Instant::now());
-        // SAFETY: the caller's promise.
-        unsafe { self.wait_for(mutex, guard, &timeout) }
-    }
-
-    unsafe fn wait_for(
-        &self,
-        mutex: &RawMutex,
-        _guard: &mut GuardMarker,
-        timeout: &Duration,
-    ) -> bool {
-        // SAFETY: the guard stands for an acquisition of the mutex.
-        let wait = || unsafe { self.0.wait_with(mutex.thin(), Wait::within(*timeout)) };
-        deadlock::acquire_again(mutex, wait).is_err()
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("Condvar { .. }")
     }
 }
 
@@ -170,11 +269,8 @@ impl CondvarExt for Condvar {
         guard: &mut MutexGuard<'_, T>,
         wait: Wait<'_>,
     ) -> Result<(), WaitError> {
-        // SAFETY: the wait holds the mutex again when it returns, and nobody looks at what the
-        // guard guards before that, as it is borrowed.
-        unsafe {
-            let mutex = MutexGuard::mutex(guard).raw();
-            deadlock::acquire_again(mutex, || self.raw().0.wait_with(mutex.thin(), wait))
-        }
+        // SAFETY: the guard holds the mutex, and nobody looks at what that guards before the wait
+        // returns, as the guard is borrowed.
+        unsafe { self.0.wait_with(MutexGuard::mutex(guard).raw(), wait) }
     }
 }

@@ -162,10 +162,10 @@ impl<P: Platform> RangeRwLock<P> {
         if missed.is_none() && self.enter_whole_forever(kind)? {
             return Ok(Hold::GATE);
         }
-        if missed == Some(Missed::Unknown)
-            && let Ok(hold) = self.core.try_beside_tree(span, kind)
-        {
-            return Ok(hold);
+        if missed == Some(Missed::Unknown) {
+            if let Ok(hold) = self.core.try_beside_tree(span, kind) {
+                return Ok(hold);
+            }
         }
         self.acquire(span, kind, false, &WaitContext::FOREVER)
     }
@@ -228,10 +228,10 @@ impl<P: Platform> RangeRwLock<P> {
         recursive: bool,
         patience: Patience<'_, '_, P>,
     ) -> Result<Hold, Shut> {
-        if span == Span::FULL
-            && let Some(hold) = self.acquire_whole(kind, recursive, patience)?
-        {
-            return Ok(hold);
+        if span == Span::FULL {
+            if let Some(hold) = self.acquire_whole(kind, recursive, patience)? {
+                return Ok(hold);
+            }
         }
         loop {
             match self.core.attempt(span, kind) {

@@ -177,23 +177,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
         self.write_with(Wait::FOREVER.cancellable(token))
     }
 
-    /// Takes the lock for reading. If readers hold it already, it is taken past all that wait: for
-    /// a thread that may hold a read guard of this lock itself.
-    ///
-    /// In this way readers that never all let go at once can starve a writer, so use it only where
-    /// it is needed. A thread that holds the *write* guard waits for itself, for ever.
-    fn read_recursive(&self) -> ReadGuard<'_, R, T> {
-        match self.read_recursive_with(Wait::FOREVER) {
-            Ok(guard) => guard,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// As [`read_recursive`](Self::read_recursive), without waiting: `None` if
-    /// that would be needed.
-    fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>>;
-
-    /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
+    /// As [`read_recursive`](TypedLock::read_recursive); gives up as `wait` says.
     ///
     /// # Errors
     /// As `wait` says.
@@ -201,22 +185,6 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
         &self,
         wait: Wait<'_, R::Platform>,
     ) -> Result<ReadGuard<'_, R, T>, WaitError>;
-
-    /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, by the name that this has
-    /// in `lock_api` 0.4.
-    fn try_read_recursive_for(&self, timeout: Duration) -> Option<ReadGuard<'_, R, T>> {
-        self.read_recursive_with(Wait::within(timeout)).ok()
-    }
-
-    /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`, by the name that this has in
-    /// `lock_api` 0.4.
-    #[cfg(feature = "std")]
-    fn try_read_recursive_until(
-        &self,
-        deadline: std::time::Instant,
-    ) -> Option<ReadGuard<'_, R, T>> {
-        self.read_recursive_with(Wait::until(deadline)).ok()
-    }
 }
 
 impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
@@ -242,20 +210,13 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
     fn read_with(&self, wait: Wait<'_, R::Platform>) -> Result<ReadGuard<'_, R, T>, WaitError> {
         raw(self).read_with(wait)?;
         // SAFETY: the lock was just taken for reading, for this guard alone.
-        Ok(unsafe { self.make_read_guard_unchecked(GuardMarker::new()) })
+        Ok(unsafe { self.make_read_guard_unchecked() })
     }
 
     fn write_with(&self, wait: Wait<'_, R::Platform>) -> Result<WriteGuard<'_, R, T>, WaitError> {
         raw(self).write_with(wait)?;
         // SAFETY: the lock was just taken for writing, for this guard alone.
-        Ok(unsafe { self.make_write_guard_unchecked(GuardMarker::new()) })
-    }
-
-    fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>> {
-        raw(self).try_read_recursive().then(|| {
-            // SAFETY: the lock was just taken for reading, for this guard alone.
-            unsafe { self.make_read_guard_unchecked(GuardMarker::new()) }
-        })
+        Ok(unsafe { self.make_write_guard_unchecked() })
     }
 
     fn read_recursive_with(
@@ -264,7 +225,7 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
     ) -> Result<ReadGuard<'_, R, T>, WaitError> {
         raw(self).read_recursive_with(wait)?;
         // SAFETY: the lock was just taken for reading, for this guard alone.
-        Ok(unsafe { self.make_read_guard_unchecked(GuardMarker::new()) })
+        Ok(unsafe { self.make_read_guard_unchecked() })
     }
 }
 
@@ -276,9 +237,7 @@ fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
 
 /// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`] and
 /// [`RawRwLock`](crate::RawRwLock). Nobody else can implement it.
-pub trait RawRwLockExt:
-    RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker> + sealed::Sealed
-{
+pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     /// The platform that the lock is on.
     type Platform: Platform;
     #[doc(hidden)]
@@ -289,8 +248,6 @@ pub trait RawRwLockExt:
     fn has_waiters(&self) -> bool;
     #[doc(hidden)]
     fn set_events(&self, counts: Option<&'static EventCounts>);
-    #[doc(hidden)]
-    fn try_read_recursive(&self) -> bool;
     #[doc(hidden)]
     fn read_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
     #[doc(hidden)]
@@ -310,7 +267,7 @@ macro_rules! raw_rwlock_ext {
 
         impl<P: $platform> RawRwLockExt for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
             type Platform = P;
 
@@ -328,14 +285,6 @@ macro_rules! raw_rwlock_ext {
 
             fn set_events(&self, counts: Option<&'static EventCounts>) {
                 $lock::set_events(self, counts);
-            }
-
-            fn try_read_recursive(&self) -> bool {
-                let taken = $lock::try_read_recursive(self);
-                if taken {
-                    deadlock::acquired(self, Mode::Shared);
-                }
-                taken
             }
 
             #[inline]

@@ -6,7 +6,7 @@ use lock_api::RawRwLock as RawLock;
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
-use crate::guard::if_taken;
+use crate::guard::note_attempt;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
@@ -30,40 +30,37 @@ macro_rules! raw_rwlock {
         {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
             const INIT: Self = $init;
-            type SharedGuard = GuardMarker;
-            type ExclusiveGuard = GuardMarker;
+            type GuardMarker = GuardMarker;
 
             #[inline]
-            fn lock_shared(&self) -> GuardMarker {
+            fn lock_shared(&self) {
                 deadlock::acquire(self, Mode::Shared, || self.try_read(), || self.read());
-                GuardMarker::new()
             }
 
             #[inline]
-            fn try_lock_shared(&self) -> Option<GuardMarker> {
-                if_taken(self, Mode::Shared, self.try_read())
+            fn try_lock_shared(&self) -> bool {
+                note_attempt(self, Mode::Shared, self.try_read())
             }
 
             #[inline]
-            unsafe fn unlock_shared(&self, _guard: GuardMarker) {
+            unsafe fn unlock_shared(&self) {
                 deadlock::releases(self, Mode::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read() }
             }
 
             #[inline]
-            fn lock_exclusive(&self) -> GuardMarker {
+            fn lock_exclusive(&self) {
                 deadlock::acquire(self, Mode::Exclusive, || self.try_write(), || self.write());
-                GuardMarker::new()
             }
 
             #[inline]
-            fn try_lock_exclusive(&self) -> Option<GuardMarker> {
-                if_taken(self, Mode::Exclusive, self.try_write())
+            fn try_lock_exclusive(&self) -> bool {
+                note_attempt(self, Mode::Exclusive, self.try_write())
             }
 
             #[inline]
-            unsafe fn unlock_exclusive(&self, _guard: GuardMarker) {
+            unsafe fn unlock_exclusive(&self) {
                 deadlock::releases(self, Mode::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write() }
@@ -83,15 +80,15 @@ macro_rules! raw_rwlock {
         // SAFETY: as for `RawRwLock`.
         unsafe impl<P: $platform> lock_api::RawRwLockFair for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
-            unsafe fn unlock_shared_fair(&self, _guard: GuardMarker) {
+            unsafe fn unlock_shared_fair(&self) {
                 deadlock::releases(self, Mode::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read_fair() }
             }
 
-            unsafe fn unlock_exclusive_fair(&self, _guard: GuardMarker) {
+            unsafe fn unlock_exclusive_fair(&self) {
                 deadlock::releases(self, Mode::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write_fair() }
@@ -102,13 +99,42 @@ macro_rules! raw_rwlock {
         // writer gets in between, and it releases what was written.
         unsafe impl<P: $platform> lock_api::RawRwLockDowngrade for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
-            unsafe fn downgrade(&self, guard: GuardMarker) -> GuardMarker {
+            unsafe fn downgrade(&self) {
                 deadlock::changes(self, Mode::Exclusive, Mode::Shared);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade(self) };
-                guard
+            }
+        }
+
+        // SAFETY: as for `RawRwLock`: a recursive read excludes writers as any read does.
+        unsafe impl<P: $platform> lock_api::RawRwLockRecursive for $lock<P>
+        where
+            Self: RawLock<GuardMarker = GuardMarker>,
+        {
+            fn lock_shared_recursive(&self) {
+                let attempt = || $lock::try_read_recursive(self);
+                deadlock::acquire(self, Mode::Recursive, attempt, || $lock::read_recursive(self));
+            }
+
+            fn try_lock_shared_recursive(&self) -> bool {
+                note_attempt(self, Mode::Shared, $lock::try_read_recursive(self))
+            }
+        }
+
+        // SAFETY: as above.
+        #[cfg(feature = "std")]
+        unsafe impl<P: $platform> lock_api::RawRwLockRecursiveTimed for $lock<P>
+        where
+            Self: RawLock<GuardMarker = GuardMarker>,
+        {
+            fn try_lock_shared_recursive_for(&self, timeout: core::time::Duration) -> bool {
+                RawRwLockExt::read_recursive_with(self, Wait::within(timeout)).is_ok()
+            }
+
+            fn try_lock_shared_recursive_until(&self, deadline: std::time::Instant) -> bool {
+                RawRwLockExt::read_recursive_with(self, Wait::until(deadline)).is_ok()
             }
         }
 
@@ -116,25 +142,25 @@ macro_rules! raw_rwlock {
         #[cfg(feature = "std")]
         unsafe impl<P: $platform> lock_api::RawRwLockTimed for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
             type Duration = core::time::Duration;
             type Instant = std::time::Instant;
 
-            fn try_lock_shared_for(&self, timeout: core::time::Duration) -> Option<GuardMarker> {
-                RawRwLockExt::read_with(self, Wait::within(timeout)).is_ok().then(GuardMarker::new)
+            fn try_lock_shared_for(&self, timeout: core::time::Duration) -> bool {
+                RawRwLockExt::read_with(self, Wait::within(timeout)).is_ok()
             }
 
-            fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardMarker> {
-                RawRwLockExt::read_with(self, Wait::until(deadline)).is_ok().then(GuardMarker::new)
+            fn try_lock_shared_until(&self, deadline: std::time::Instant) -> bool {
+                RawRwLockExt::read_with(self, Wait::until(deadline)).is_ok()
             }
 
-            fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> Option<GuardMarker> {
-                RawRwLockExt::write_with(self, Wait::within(timeout)).is_ok().then(GuardMarker::new)
+            fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> bool {
+                RawRwLockExt::write_with(self, Wait::within(timeout)).is_ok()
             }
 
-            fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardMarker> {
-                RawRwLockExt::write_with(self, Wait::until(deadline)).is_ok().then(GuardMarker::new)
+            fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> bool {
+                RawRwLockExt::write_with(self, Wait::until(deadline)).is_ok()
             }
         }
     };

@@ -8,7 +8,6 @@ use lock_api::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGu
 use super::RawRwLock;
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
-use crate::deadlock::{self, Mode};
 use crate::inner::by_inner;
 use crate::wait::Wait;
 
@@ -57,39 +56,36 @@ pub type MappedRecursiveRwLockWriteGuard<'a, T> =
 unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(RawRwLock::INIT);
-    type SharedGuard = GuardMarker;
-    type ExclusiveGuard = GuardMarker;
+    type GuardMarker = GuardMarker;
 
     #[inline]
-    fn lock_shared(&self) -> GuardMarker {
-        let attempt = || self.0.try_read_recursive();
-        deadlock::acquire(&self.0, Mode::Recursive, attempt, || self.0.read_recursive());
-        GuardMarker::new()
+    fn lock_shared(&self) {
+        lock_api::RawRwLockRecursive::lock_shared_recursive(&self.0);
     }
 
     #[inline]
-    fn try_lock_shared(&self) -> Option<GuardMarker> {
-        RawRwLockExt::try_read_recursive(&self.0).then(GuardMarker::new)
+    fn try_lock_shared(&self) -> bool {
+        lock_api::RawRwLockRecursive::try_lock_shared_recursive(&self.0)
     }
 
     by_inner! { RawRwLock:
-        releases unlock_shared,
+        leaves unlock_shared,
         takes lock_exclusive,
         tries try_lock_exclusive,
-        releases unlock_exclusive,
-        asks is_locked,
-        asks is_locked_exclusive,
+        leaves unlock_exclusive,
+        tries is_locked,
+        tries is_locked_exclusive,
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockFair for RawRwLockRecursive {
-    by_inner!(RawRwLockFair: releases unlock_shared_fair, releases unlock_exclusive_fair,);
+    by_inner!(RawRwLockFair: leaves unlock_shared_fair, leaves unlock_exclusive_fair,);
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLockRecursive {
-    by_inner!(RawRwLockDowngrade: changes downgrade,);
+    by_inner!(RawRwLockDowngrade: leaves downgrade,);
 }
 
 // SAFETY: as for `RawRwLock`.
@@ -97,14 +93,12 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
     type Duration = Duration;
     type Instant = Instant;
 
-    fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        let taken = RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout));
-        taken.is_ok().then(GuardMarker::new)
+    fn try_lock_shared_for(&self, timeout: Duration) -> bool {
+        RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout)).is_ok()
     }
 
-    fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        let taken = RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline));
-        taken.is_ok().then(GuardMarker::new)
+    fn try_lock_shared_until(&self, deadline: Instant) -> bool {
+        RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline)).is_ok()
     }
 
     by_inner! { RawRwLockTimed:
@@ -115,27 +109,25 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLockRecursive {
-    type UpgradableGuard = GuardMarker;
-
     by_inner! { RawRwLockUpgrade:
         takes lock_upgradable,
         tries try_lock_upgradable,
-        releases unlock_upgradable,
-        changes upgrade,
+        leaves unlock_upgradable,
+        leaves upgrade,
         upgrades try_upgrade,
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLockRecursive {
-    by_inner!(RawRwLockUpgradeFair: releases unlock_upgradable_fair,);
+    by_inner!(RawRwLockUpgradeFair: leaves unlock_upgradable_fair,);
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLockRecursive {
     by_inner! { RawRwLockUpgradeDowngrade:
-        changes downgrade_upgradable,
-        changes downgrade_to_upgradable,
+        leaves downgrade_upgradable,
+        leaves downgrade_to_upgradable,
     }
 }
 

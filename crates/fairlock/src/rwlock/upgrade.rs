@@ -4,7 +4,7 @@ use lock_api::RawRwLock as RawLock;
 
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
-use crate::guard::if_taken;
+use crate::guard::note_attempt;
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -14,15 +14,13 @@ use crate::thin::ThinRwSem;
 #[cfg(feature = "std")]
 use crate::wait::Wait;
 
-/// What becomes of the guard of an upgradable reader by an attempt at an upgrade.
+/// Notes whether an attempt at an upgrade has made the upgradable reader the writer, and returns that.
 #[inline]
-fn upgraded<L>(lock: &L, guard: GuardMarker, is_writer: bool) -> Result<GuardMarker, GuardMarker> {
+fn upgraded<L>(lock: &L, is_writer: bool) -> bool {
     if is_writer {
         deadlock::changes(lock, Mode::Upgradable, Mode::Exclusive);
-        Ok(guard)
-    } else {
-        Err(guard)
     }
+    is_writer
 }
 
 macro_rules! raw_rwlock_upgrade {
@@ -31,51 +29,47 @@ macro_rules! raw_rwlock_upgrade {
         // upgrade ends when all others have left, and nobody gets in meanwhile (see `rwsem::upgrade`).
         unsafe impl<P: $platform> lock_api::RawRwLockUpgrade for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
-            type UpgradableGuard = GuardMarker;
-
             #[inline]
-            fn lock_upgradable(&self) -> GuardMarker {
+            fn lock_upgradable(&self) {
                 let attempt = || self.try_upgradable_read();
                 deadlock::acquire(self, Mode::Upgradable, attempt, || self.upgradable_read());
-                GuardMarker::new()
             }
 
             #[inline]
-            fn try_lock_upgradable(&self) -> Option<GuardMarker> {
-                if_taken(self, Mode::Upgradable, self.try_upgradable_read())
+            fn try_lock_upgradable(&self) -> bool {
+                note_attempt(self, Mode::Upgradable, self.try_upgradable_read())
             }
 
             #[inline]
-            unsafe fn unlock_upgradable(&self, _guard: GuardMarker) {
+            unsafe fn unlock_upgradable(&self) {
                 deadlock::releases(self, Mode::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable(self) }
             }
 
             #[inline]
-            unsafe fn upgrade(&self, guard: GuardMarker) -> GuardMarker {
+            unsafe fn upgrade(&self) {
                 // SAFETY: as above.
                 let attempt = || unsafe { $lock::try_upgrade(self) };
                 // SAFETY: as above.
                 deadlock::upgrade(self, attempt, || unsafe { $lock::upgrade(self) });
-                guard
             }
 
             #[inline]
-            unsafe fn try_upgrade(&self, guard: GuardMarker) -> Result<GuardMarker, GuardMarker> {
+            unsafe fn try_upgrade(&self) -> bool {
                 // SAFETY: as above.
-                upgraded(self, guard, unsafe { $lock::try_upgrade(self) })
+                upgraded(self, unsafe { $lock::try_upgrade(self) })
             }
         }
 
         // SAFETY: as above.
         unsafe impl<P: $platform> lock_api::RawRwLockUpgradeFair for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
-            unsafe fn unlock_upgradable_fair(&self, _guard: GuardMarker) {
+            unsafe fn unlock_upgradable_fair(&self) {
                 deadlock::releases(self, Mode::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable_fair(self) }
@@ -85,20 +79,18 @@ macro_rules! raw_rwlock_upgrade {
         // SAFETY: as above; each is one step in the word.
         unsafe impl<P: $platform> lock_api::RawRwLockUpgradeDowngrade for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
-            unsafe fn downgrade_upgradable(&self, guard: GuardMarker) -> GuardMarker {
+            unsafe fn downgrade_upgradable(&self) {
                 deadlock::changes(self, Mode::Upgradable, Mode::Shared);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::downgrade_upgradable(self) };
-                guard
             }
 
-            unsafe fn downgrade_to_upgradable(&self, guard: GuardMarker) -> GuardMarker {
+            unsafe fn downgrade_to_upgradable(&self) {
                 deadlock::changes(self, Mode::Exclusive, Mode::Upgradable);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade_to_upgradable(self) };
-                guard
             }
         }
 
@@ -106,42 +98,28 @@ macro_rules! raw_rwlock_upgrade {
         #[cfg(feature = "std")]
         unsafe impl<P: $platform> lock_api::RawRwLockUpgradeTimed for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
+            Self: RawLock<GuardMarker = GuardMarker>,
         {
-            fn try_lock_upgradable_for(
-                &self,
-                timeout: core::time::Duration,
-            ) -> Option<GuardMarker> {
+            fn try_lock_upgradable_for(&self, timeout: core::time::Duration) -> bool {
                 let taken = self.upgradable_read_with(Wait::within(timeout)).is_ok();
-                if_taken(self, Mode::Upgradable, taken)
+                note_attempt(self, Mode::Upgradable, taken)
             }
 
-            fn try_lock_upgradable_until(
-                &self,
-                deadline: std::time::Instant,
-            ) -> Option<GuardMarker> {
+            fn try_lock_upgradable_until(&self, deadline: std::time::Instant) -> bool {
                 let taken = self.upgradable_read_with(Wait::until(deadline)).is_ok();
-                if_taken(self, Mode::Upgradable, taken)
+                note_attempt(self, Mode::Upgradable, taken)
             }
 
-            unsafe fn try_upgrade_for(
-                &self,
-                guard: GuardMarker,
-                timeout: core::time::Duration,
-            ) -> Result<GuardMarker, GuardMarker> {
+            unsafe fn try_upgrade_for(&self, timeout: core::time::Duration) -> bool {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 let is_writer = unsafe { self.upgrade_with(Wait::within(timeout)) }.is_ok();
-                upgraded(self, guard, is_writer)
+                upgraded(self, is_writer)
             }
 
-            unsafe fn try_upgrade_until(
-                &self,
-                guard: GuardMarker,
-                deadline: std::time::Instant,
-            ) -> Result<GuardMarker, GuardMarker> {
+            unsafe fn try_upgrade_until(&self, deadline: std::time::Instant) -> bool {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 let is_writer = unsafe { self.upgrade_with(Wait::until(deadline)) }.is_ok();
-                upgraded(self, guard, is_writer)
+                upgraded(self, is_writer)
             }
         }
     };

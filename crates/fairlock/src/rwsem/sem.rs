@@ -137,7 +137,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         offset_of!(Parts<P, D>, near) + size_of::<D::Near>() <= LINE
             && offset_of!(Parts<P, D>, lines) == LINE
             && offset_of!(Parts<P, D>, queue) == LINE + size_of::<D::Lines>()
-            && size_of::<D::Lines>().is_multiple_of(LINE)
+            && size_of::<D::Lines>() % LINE == 0
     };
 
     /// A free lock.

@@ -129,7 +129,7 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
             return Step::Next(pace.end(now()).clamp(1, MAX));
         }
         if pace.closed == 0
-            && (pace.served.is_power_of_two() || pace.served.is_multiple_of(Pace::LOOK_EVERY))
+            && (pace.served.is_power_of_two() || pace.served % Pace::LOOK_EVERY == 0)
             && now().wrapping_sub(pace.opened) > u64::from(pace.planned)
         {
             return Step::Close;

@@ -268,10 +268,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // Acquire: every way to own the lock is one (rule 3).
         self.word.exchange(word, locked, Ordering::Acquire)?;
         if !word.is_serving() {
-            if !Self::tickets_only()
-                && let Err(why) = self.solo.wait_until_free(until)
-            {
-                return Ok(Err(why));
+            if !Self::tickets_only() {
+                if let Err(why) = self.solo.wait_until_free(until) {
+                    return Ok(Err(why));
+                }
             }
             self.ticketed.set(true);
         }

@@ -191,12 +191,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // The thread, which is back, leaves a free lock to the others for longer than a running one
         // needs to come back, and sleeps if one of them takes the lock.
         let in_use = |word: Word| word.is_locked() || word.head() != before.head();
-        if !self.word.spin(SOON_NS, until, in_use)
-            && let Some(taken) = self.take(self.load(), entry.ticket.get(), until)
-        {
-            // SAFETY: LOCK was taken.
-            unsafe { self.unlist(entry) };
-            return Ok(Some(taken));
+        if !self.word.spin(SOON_NS, until, in_use) {
+            if let Some(taken) = self.take(self.load(), entry.ticket.get(), until) {
+                // SAFETY: LOCK was taken.
+                unsafe { self.unlist(entry) };
+                return Ok(Some(taken));
+            }
         }
         // The thread has spun for this ticket before, and is listed: a release wakes it.
         let why = if entry.naps() { InVain::OVERTAKEN } else { InVain::WAITING };

@@ -246,13 +246,15 @@ impl<P: System> Queue<P> {
         self.next_ticket += 1;
         let mut last = self.lists[waiter.kind as usize].tail;
         // SAFETY: a queued waiter is alive (see the type).
-        while let Some(lower) = unsafe { last.as_ref() }
-            && (lower.priority < waiter.priority
+        while let Some(other) = unsafe { last.as_ref() } {
+            let goes_before = other.priority < waiter.priority
                 || waiter.returns
-                    && lower.priority == waiter.priority
-                    && lower.arrived > waiter.arrived)
-        {
-            last = lower.prev.get();
+                    && other.priority == waiter.priority
+                    && other.arrived > waiter.arrived;
+            if !goes_before {
+                break;
+            }
+            last = other.prev.get();
         }
         self.link(waiter, last);
     }

@@ -80,17 +80,17 @@ struct Run<L> {
 }
 
 fn read<L: RawRwLock>(run: &Run<L>, linger: bool) {
-    let guard = run.lock.lock_shared();
+    run.lock.lock_shared();
     run.inside.read(linger);
     // SAFETY: just taken.
-    unsafe { run.lock.unlock_shared(guard) };
+    unsafe { run.lock.unlock_shared() };
 }
 
 fn write<L: RawRwLock>(run: &Run<L>, linger: bool) {
-    let guard = run.lock.lock_exclusive();
+    run.lock.lock_exclusive();
     run.inside.write(linger);
     // SAFETY: just taken.
-    unsafe { run.lock.unlock_exclusive(guard) };
+    unsafe { run.lock.unlock_exclusive() };
 }
 
 /// `readers` and `writers`, each `turns` times; now and then inside for as long
@@ -187,8 +187,10 @@ fn is_free<L: RawRwLock>(lock: &L) -> Result<(), Complaint> {
     if lock.is_locked() {
         return Err(Complaint::Remains);
     }
-    let guard = lock.try_lock_exclusive().ok_or(Complaint::Remains)?;
+    if !lock.try_lock_exclusive() {
+        return Err(Complaint::Remains);
+    }
     // SAFETY: just taken.
-    unsafe { lock.unlock_exclusive(guard) };
+    unsafe { lock.unlock_exclusive() };
     Ok(())
 }

@@ -44,10 +44,10 @@ impl<P: Platform> Core<P> {
 
     /// Asks the tree, and takes the range if nothing is in its way.
     pub(in crate::range) fn try_beside_tree(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
-        if self.awaits_stripes()
-            && let result @ (Ok(_) | Err(Missed::Slot(_))) = self.try_slot(span, kind)
-        {
-            return result;
+        if self.awaits_stripes() {
+            if let result @ (Ok(_) | Err(Missed::Slot(_))) = self.try_slot(span, kind) {
+                return result;
+            }
         }
         let (result, shift) = self.with_queue(|q| {
             let shift =
@@ -73,10 +73,9 @@ impl<P: Platform> Core<P> {
             }
         }
         let word = self.word.load(Ordering::Relaxed);
-        if let Some(packed) = Packed::pack(span)
-            && !word.has_any(Flags::TRACED.with(Flags::STRIPED))
-            && q.stays_are_short(word)
-        {
+        let may_take_slot =
+            !word.has_any(Flags::TRACED.with(Flags::STRIPED)) && q.stays_are_short(word);
+        if let Some(packed) = Packed::pack(span).filter(|_| may_take_slot) {
             match self.claim_slot(q, word, packed, span, kind) {
                 Err(Missed::Unknown) => {}
                 result => return result,

@@ -389,10 +389,11 @@ impl Tree {
 
     /// Does the same for the roots below, which may have one block below them too.
     fn collapse(&mut self) {
-        while let root = &self.blocks[self.root as usize]
-            && !root.is_leaf
-            && root.len() == 1
-        {
+        loop {
+            let root = &self.blocks[self.root as usize];
+            if root.is_leaf || root.len() != 1 {
+                return;
+            }
             let (old, below) = (self.root, root.names[0]);
             self.root = below;
             self.blocks[below as usize].parent = NIL;

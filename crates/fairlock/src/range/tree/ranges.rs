@@ -366,10 +366,9 @@ impl<W: Copy> Ranges<W> {
         let gone = entries[id as usize].rank();
         let _ = tree.overlapping(span, kind == Kind::Reader, |other| {
             let entry = &mut entries[other as usize];
-            if let Some(waiter) = entry.waiter
-                && entry.counts(gone)
-                && concerned(tree.span(other), tree.kind(other))
-            {
+            let is_concerned =
+                || entry.counts(gone) && concerned(tree.span(other), tree.kind(other));
+            if let Some(waiter) = entry.waiter.filter(|_| is_concerned()) {
                 debug_assert!(entry.blocking > 0, "a range was let go twice");
                 entry.blocking -= 1;
                 if entry.blocking == 0 {

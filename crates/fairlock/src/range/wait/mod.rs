@@ -177,15 +177,15 @@ impl<P: Platform> Core<P> {
             }
             // A waiter that is shown to be asleep does not try: an attempt in vain takes a slot for
             // a moment, and leaving that would wake the waiter itself, again and again.
-            if state == waiter::AWAKE
-                && let Ok(hold) = self.attempt(waiter.span, waiter.kind)
-            {
-                // A range that was granted meanwhile is given back.
-                let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
-                if let Some(id) = granted {
-                    self.release_node(id);
+            if state == waiter::AWAKE {
+                if let Ok(hold) = self.attempt(waiter.span, waiter.kind) {
+                    // A range that was granted meanwhile is given back.
+                    let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
+                    if let Some(id) = granted {
+                        self.release_node(id);
+                    }
+                    return Ok(Some(hold));
                 }
-                return Ok(Some(hold));
             }
             let may_be_overtaken = matches!(state, waiter::AWAKE | waiter::ASLEEP);
             if !may_be_overtaken && !core::mem::replace(&mut has_spun, true) {

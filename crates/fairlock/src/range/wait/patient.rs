@@ -114,17 +114,16 @@ impl<P: Platform> Core<P> {
             // Ranges are in use if one is left more often than it is worth to wake a thread.
             let in_use = self.shown.note_look(P::now()) < WAKE_NS;
             // Another thread may have been quicker.
-            if q.patient.awake() == 0
-                && in_use
-                && let Some(blocked) = blocked
-            {
-                self.wake(q, blocked, wakes);
+            if q.patient.awake() == 0 && in_use {
+                if let Some(blocked) = blocked {
+                    self.wake(q, blocked, wakes);
+                }
             }
-            if q.patient.awake() > 0
-                && let InWay::Slot(slot) = left
-            {
-                // How often the slot is left from now on tells whether it is in use.
-                self.shown.show_watched(self.shown.watched() | 1 << slot);
+            if q.patient.awake() > 0 {
+                if let InWay::Slot(slot) = left {
+                    // How often the slot is left from now on tells whether it is in use.
+                    self.shown.show_watched(self.shown.watched() | 1 << slot);
+                }
             }
         });
     }
@@ -166,9 +165,10 @@ impl<P: Platform> Core<P> {
             let end = self.policy.patience_end(first.arrived, waiters);
             end.is_some_and(|end| now > end.saturating_add(HANDOFF_SHARE_NS))
         };
-        while let Some(first) = q.patient.first()
-            && is_overdue(first, q.patient.len())
-        {
+        while let Some(first) = q.patient.first() {
+            if !is_overdue(first, q.patient.len()) {
+                return;
+            }
             let first = core::ptr::from_ref(first);
             self.enqueue_up_to(q, first, wakes);
         }

@@ -275,10 +275,7 @@ impl<P: Platform> Turns<P> {
     ) {
         let mut left = count;
         let mut reader = q.waiters.first(Kind::Reader);
-        while let Some(invited) = reader
-            && left > 0
-            && !wakes.is_full()
-        {
+        while let Some(invited) = reader.filter(|_| left > 0 && !wakes.is_full()) {
             reader = q.waiters.after(invited);
             if invited.state() == WAITING {
                 invited.set_state(INVITED);

@@ -209,10 +209,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(never)]
     pub(super) unsafe fn unlock_again(&self, place: Place) {
         let FullMutex { lock, follows, .. } = &self.slot(place).full;
-        if let Some(me) = marks::known::<P>()
-            && !follows.get()
-            && lock.leave_again(me)
-        {
+        if marks::known::<P>().is_some_and(|me| !follows.get() && lock.leave_again(me)) {
             return;
         }
         // SAFETY: the caller's promise.

@@ -310,13 +310,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// meanwhile.
     pub fn trim(&self) -> bool {
         let word = self.load();
-        if word.is_inflated()
-            && !word.is_sticky()
-            && let Ok(Some(pin)) = self.pin(word)
-        {
-            let slot = pin.slot();
-            slot.full.word.unseal();
-            _ = slot.full.word.seal_free() && self.deflate(word, slot, None);
+        if word.is_inflated() && !word.is_sticky() {
+            if let Ok(Some(pin)) = self.pin(word) {
+                let slot = pin.slot();
+                slot.full.word.unseal();
+                _ = slot.full.word.seal_free() && self.deflate(word, slot, None);
+            }
         }
         !self.is_inflated()
     }

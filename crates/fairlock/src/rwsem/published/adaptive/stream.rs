@@ -59,7 +59,7 @@ impl<P: Platform> Kernel<P> {
     /// A reader, counted already, that found `before`: may it stay?
     pub(crate) fn join_stream(&self, before: Word, me: &'static Thread<P>) -> bool {
         let Some(turn) = self.stream(before) else { return false };
-        me.published.past_queue.update(|reads| reads + 1);
+        me.published.past_queue.set(me.published.past_queue.get() + 1);
         if let Some(look) = me.steals.tick::<P>() {
             if turn.is_over(look.now) {
                 self.close();
@@ -110,10 +110,8 @@ impl<P: Platform> Kernel<P> {
 
     /// Readers got in before the writer that heads the queue now: that writer needs a timer.
     pub(crate) fn wake_new_head(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
-        if self.adapts()
-            && let Some(head) = q.waiters.head()
-            && head.kind == Kind::Writer
-        {
+        let head = q.waiters.head().filter(|head| self.adapts() && head.kind == Kind::Writer);
+        if let Some(head) = head {
             self.events.count(Event::WakeWriter);
             wakes.push(head.thread);
         }

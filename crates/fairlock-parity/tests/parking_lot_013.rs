@@ -1,16 +1,16 @@
-//! What the guide and the crate say of programs written for `parking_lot`: here is one, for
+//! What the guide and the crate say of programs written for `parking_lot` 0.13: here is one, for
 //! both, that differs in its `use` lines only.
-#![cfg(feature = "std")]
 
 use fairlock_testing as _; // the watchdog
 
 macro_rules! program {
-    ($name:ident, $library:ident) => {
+    ($name:ident, $library:path) => {
         mod $name {
             use std::time::{Duration, Instant};
 
-            use $library::lock_api::{RawMutex as _, RawRwLock as _};
-            use $library::{
+            use $library as library;
+            use library::lock_api::{RawMutex as _, RawRwLock as _};
+            use library::{
                 Condvar, MappedMutexGuard, MappedRecursiveRwLockReadGuard,
                 MappedRecursiveRwLockWriteGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard,
                 Mutex, MutexGuard, Once, OnceState, RawMutex, RawRwLock, RawRwLockRecursive,
@@ -156,5 +156,5 @@ macro_rules! program {
     };
 }
 
-program!(for_parking_lot, parking_lot);
-program!(for_fairlock, fairlock);
+program!(for_parking_lot, parking_lot_013);
+program!(for_fairlock, fairlock::lock_api_05);
