@@ -63,9 +63,8 @@ impl Cache {
         // Loading takes long: not under the lock. Others may load the same meanwhile.
         let value = load(key);
         let mut entries = self.entries.write_cancellable(&self.shutdown)?;
-        if entries.len() >= ROOM
-            && let Some(&other) = entries.keys().next()
-        {
+        let other = entries.keys().next().copied().filter(|_| entries.len() >= ROOM);
+        if let Some(other) = other {
             entries.remove(&other);
         }
         entries.entry(key).or_insert(Entry { value, version: 1 });

@@ -151,7 +151,7 @@ fn release_write(lock: &Lock, inside: &Inside, how: u64) {
             0 => lock.unlock_write_fair(),
             1 | 2 => {
                 lock.downgrade();
-                release_read(lock, inside, how.is_multiple_of(3));
+                release_read(lock, inside, how % 3 == 0);
             }
             _ => lock.unlock_write(),
         }
