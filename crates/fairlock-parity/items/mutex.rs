@@ -12,7 +12,7 @@ static LOCK: Mutex<u32> = Mutex::const_new(<RawMutex as lock_api::RawMutex>::INI
 //# Mutex::make_guard_unchecked
 let lock = Mutex::new(1); std::mem::forget(lock.lock());
 assert_eq!(*unsafe { lock.make_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# Mutex::lock
 let lock = Mutex::new(1); *lock.lock() += 1; assert_eq!(*lock.lock(), 2);
 //# Mutex::try_lock
@@ -23,7 +23,7 @@ let mut lock = Mutex::new(1); *lock.get_mut() = 5; assert_eq!(*lock.lock(), 5);
 let lock = Mutex::new(1); let guard = lock.lock(); assert!(lock.is_locked()); drop(guard); assert!(!lock.is_locked());
 //# Mutex::force_unlock
 let lock = Mutex::new(1); std::mem::forget(lock.lock()); unsafe { lock.force_unlock() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# Mutex::raw
 let lock = Mutex::new(1); let _: &RawMutex = unsafe { lock.raw() };
 //# Mutex::data_ptr
@@ -34,7 +34,7 @@ let lock = Arc::new(Mutex::new(1)); let mut guard = lock.lock_arc(); *guard += 1
 let lock = Arc::new(Mutex::new(1)); let guard = lock.try_lock_arc().unwrap(); assert!(lock.try_lock_arc().is_none()); drop(guard);
 //# Mutex::force_unlock_fair
 let lock = Mutex::new(1); std::mem::forget(lock.lock()); unsafe { lock.force_unlock_fair() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# Mutex::try_lock_for
 let lock = Mutex::new(1); let guard = lock.try_lock_for(SHORT).unwrap(); assert!(lock.try_lock_for(SHORT).is_none()); drop(guard);
 //# Mutex::try_lock_until

@@ -11,7 +11,7 @@ static LOCK: ReentrantMutex<u32> = ReentrantMutex::const_new(<RawMutex as lock_a
 //~ `ReentrantMutex::from_raw`, which is the same
 //# ReentrantMutex::make_guard_unchecked
 let lock = ReentrantMutex::new(1); std::mem::forget(lock.lock()); assert_eq!(*unsafe { lock.make_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# ReentrantMutex::lock
 let lock = ReentrantMutex::new(Cell::new(1)); let first = lock.lock(); lock.lock().set(2); assert_eq!(first.get(), 2);
 //# ReentrantMutex::try_lock
@@ -26,7 +26,7 @@ let lock = ReentrantMutex::new(1); let _guard = lock.lock(); assert!(lock.is_own
 std::thread::scope(|s| { s.spawn(|| assert!(!lock.is_owned_by_current_thread())); });
 //# ReentrantMutex::force_unlock
 let lock = ReentrantMutex::new(1); std::mem::forget(lock.lock()); unsafe { lock.force_unlock() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# ReentrantMutex::raw
 let lock = ReentrantMutex::new(1); let _: &RawMutex = unsafe { lock.raw() };
 //~ `lock.raw().raw_mutex()`, if it is there: `raw` is the reentrant raw mutex
@@ -38,7 +38,7 @@ let lock = Arc::new(ReentrantMutex::new(1)); let guard = lock.lock_arc(); assert
 let lock = Arc::new(ReentrantMutex::new(1)); assert!(lock.try_lock_arc().is_some());
 //# ReentrantMutex::force_unlock_fair
 let lock = ReentrantMutex::new(1); std::mem::forget(lock.lock()); unsafe { lock.force_unlock_fair() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# ReentrantMutex::try_lock_for
 let lock = ReentrantMutex::new(1); let _guard = lock.try_lock_for(SHORT).unwrap();
 std::thread::scope(|s| { s.spawn(|| assert!(lock.try_lock_for(SHORT).is_none())); });

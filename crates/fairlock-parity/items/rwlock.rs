@@ -21,20 +21,20 @@ let lock = RwLock::new(1); let _: &RawRwLock = unsafe { lock.raw() };
 let lock = RwLock::new(1); let pointer: *mut i32 = lock.data_ptr(); let _guard = lock.read(); assert_eq!(unsafe { *pointer }, 1);
 //# RwLock::make_read_guard_unchecked
 let lock = RwLock::new(1); std::mem::forget(lock.read()); assert_eq!(*unsafe { lock.make_read_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::make_arc_read_guard_unchecked
 let lock = Arc::new(RwLock::new(1)); std::mem::forget(lock.read()); assert_eq!(*unsafe { lock.make_arc_read_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::read
 let lock = RwLock::new(1); let guard = lock.read(); assert_eq!(*guard, 1); drop(guard); assert!(lock.try_write().is_some());
 //# RwLock::try_read
 let lock = RwLock::new(1); assert!(lock.try_read().is_some()); let _guard = lock.write(); assert!(lock.try_read().is_none());
 //# RwLock::force_unlock_read
 let lock = RwLock::new(1); std::mem::forget(lock.read()); unsafe { lock.force_unlock_read() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::force_unlock_read_fair
 let lock = RwLock::new(1); std::mem::forget(lock.read()); unsafe { lock.force_unlock_read_fair() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::read_arc
 let lock = Arc::new(RwLock::new(1)); let guard = lock.read_arc(); drop(lock); assert_eq!(*guard, 1);
 //# RwLock::try_read_arc
@@ -49,20 +49,20 @@ let lock = RwLock::new(1); assert!(lock.try_read_until(soon()).is_some()); let _
 let lock = Arc::new(RwLock::new(1)); assert!(lock.try_read_arc_until(soon()).is_some()); let _guard = lock.write(); assert!(lock.try_read_arc_until(soon()).is_none());
 //# RwLock::make_write_guard_unchecked
 let lock = RwLock::new(1); std::mem::forget(lock.write()); assert_eq!(*unsafe { lock.make_write_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::make_arc_write_guard_unchecked
 let lock = Arc::new(RwLock::new(1)); std::mem::forget(lock.write()); assert_eq!(*unsafe { lock.make_arc_write_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::write
 let lock = RwLock::new(1); let guard = lock.write(); assert_eq!(*guard, 1); drop(guard); assert!(lock.try_write().is_some());
 //# RwLock::try_write
 let lock = RwLock::new(1); assert!(lock.try_write().is_some()); let _guard = lock.write(); assert!(lock.try_write().is_none());
 //# RwLock::force_unlock_write
 let lock = RwLock::new(1); std::mem::forget(lock.write()); unsafe { lock.force_unlock_write() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::force_unlock_write_fair
 let lock = RwLock::new(1); std::mem::forget(lock.write()); unsafe { lock.force_unlock_write_fair() }; assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::write_arc
 let lock = Arc::new(RwLock::new(1)); let guard = lock.write_arc(); drop(lock); assert_eq!(*guard, 1);
 //# RwLock::try_write_arc
@@ -77,10 +77,10 @@ let lock = RwLock::new(1); assert!(lock.try_write_until(soon()).is_some()); let 
 let lock = Arc::new(RwLock::new(1)); assert!(lock.try_write_arc_until(soon()).is_some()); let _guard = lock.write(); assert!(lock.try_write_arc_until(soon()).is_none());
 //# RwLock::make_upgradable_guard_unchecked
 let lock = RwLock::new(1); std::mem::forget(lock.upgradable_read()); assert_eq!(*unsafe { lock.make_upgradable_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::make_upgradable_arc_guard_unchecked
 let lock = Arc::new(RwLock::new(1)); std::mem::forget(lock.upgradable_read()); assert_eq!(*unsafe { lock.make_upgradable_arc_guard_unchecked() }, 1); assert!(!lock.is_locked());
-//~ pass `fairlock::GuardMarker::new()`
+//~ pass `fairlock::lock_api_05::GuardMarker::new()`
 //# RwLock::upgradable_read
 let lock = RwLock::new(1); let guard = lock.upgradable_read(); assert_eq!(*guard, 1); drop(guard); assert!(lock.try_write().is_some());
 //# RwLock::try_upgradable_read
@@ -99,12 +99,16 @@ let lock = RwLock::new(1); assert!(lock.try_upgradable_read_until(soon()).is_som
 let lock = Arc::new(RwLock::new(1)); assert!(lock.try_upgradable_read_arc_until(soon()).is_some()); let _guard = lock.write(); assert!(lock.try_upgradable_read_arc_until(soon()).is_none());
 //# RwLock::read_recursive
 let lock = RwLock::new(1); let first = lock.read(); assert_eq!(*first, *lock.read_recursive());
+//~ `RecursiveRwLock::read`
 //# RwLock::try_read_recursive
 let lock = RwLock::new(1); let _first = lock.read(); assert!(lock.try_read_recursive().is_some());
+//~ `RecursiveRwLock::try_read`
 //# RwLock::try_read_recursive_for
 let lock = RwLock::new(1); let _first = lock.read(); assert!(lock.try_read_recursive_for(SHORT).is_some());
+//~ `RecursiveRwLock::try_read_for`
 //# RwLock::try_read_recursive_until
 let lock = RwLock::new(1); let _first = lock.read(); assert!(lock.try_read_recursive_until(soon()).is_some());
+//~ `RecursiveRwLock::try_read_until`
 //# RwLock::read_arc_recursive
 let lock = Arc::new(RwLock::new(1)); let first = lock.read(); assert_eq!(*first, *lock.read_arc_recursive());
 //~ `RecursiveRwLock::read_arc`

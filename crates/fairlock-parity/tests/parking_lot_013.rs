@@ -8,7 +8,6 @@ macro_rules! program {
         mod $name {
             use std::time::{Duration, Instant};
 
-            use $library as library;
             use library::lock_api::{RawMutex as _, RawRwLock as _};
             use library::{
                 Condvar, MappedMutexGuard, MappedRecursiveRwLockReadGuard,
@@ -17,6 +16,7 @@ macro_rules! program {
                 RecursiveRwLock, RecursiveRwLockReadGuard, RecursiveRwLockWriteGuard, RwLock,
                 RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
             };
+            use $library as library;
 
             const SHORT: Duration = Duration::from_millis(1);
 
