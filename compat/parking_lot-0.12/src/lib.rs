@@ -6,5 +6,5 @@
 //! ```
 //!
 //! in its `Cargo.toml` a program, and every crate it depends on, that uses parking_lot 0.12 runs
-//! on fairlock's locks, unchanged. What is there, and what is not: docs/guide/parity.md.
+//! on fairlock's locks, unchanged. All of its items are there: docs/guide/parity.md.
 pub use fairlock::*;

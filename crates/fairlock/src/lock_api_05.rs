@@ -3,8 +3,11 @@
 //! `use fairlock::lock_api_05 as parking_lot;` is all that has to be changed in a program
 //! written for that version: names and methods are the same, and so are the raw locks, for
 //! crates that are generic over `lock_api` 0.5. The locks are those of the
-//! [crate]: what they promise, when they block and when they panic is said there. The extension
-//! traits of the crate are for its own types.
+//! [crate]: what they promise, when they block and when they panic is said there.
+//!
+//! The crate's extension traits (`RwLockExt`, `MutexExt`, `CondvarExt`) are for the types at its root
+//! only. These here have none, so no waits that are cancelled or say why they ended, and no events of
+//! one lock. A policy is set with `RwLock::from_raw`.
 //!
 //! ```
 //! use fairlock::lock_api_05 as parking_lot;
