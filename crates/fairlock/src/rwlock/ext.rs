@@ -179,6 +179,10 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
 
     /// As [`read_recursive`](TypedLock::read_recursive); gives up as `wait` says.
     ///
+    /// Both go past all that wait if readers hold the lock already: for a thread that may hold a read
+    /// guard of this lock itself. In this way readers that never all let go at once can starve a
+    /// writer. A thread that holds the *write* guard waits for itself.
+    ///
     /// # Errors
     /// As `wait` says.
     fn read_recursive_with(

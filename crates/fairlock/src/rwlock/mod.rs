@@ -118,7 +118,7 @@ mod native {
     ///
     /// A thread that holds the lock and asks for it again waits for itself: with `write` for ever,
     /// with `read` for ever once another thread is queued. Where a thread may hold a read guard
-    /// already, use [`read_recursive`](crate::RwLockExt::read_recursive), or make the lock a
+    /// already, use [`read_recursive`](lock_api::RwLock::read_recursive), or make the lock a
     /// [`RecursiveRwLock`](crate::RecursiveRwLock).
     ///
     /// # Panics

@@ -17,7 +17,7 @@ pub struct RawRwLockRecursive(RawRwLock);
 
 /// A [`RwLock`](crate::RwLock) that a thread may read again while it reads.
 ///
-/// `read` and its timed forms are [`read_recursive`](crate::RwLockExt::read_recursive): if readers
+/// `read` and its timed forms are [`read_recursive`](lock_api::RwLock::read_recursive): if readers
 /// hold the lock already, they go past all waiters. So readers that never all let go at once starve a
 /// writer. Everything else is as at a `RwLock` with the default policy.
 ///
