@@ -54,11 +54,12 @@ fn a_policy_is_simulated_by_its_parameters() {
 
 #[test]
 fn another_policy_does_something_else() {
-    let sweep = ["--policy", "tenure:budget=20", "--sweep", "handoff_after=0.5ms..2ms"];
-    // With many threads a tenure is as short as the budget allows, whatever its aim.
-    let document = document(&[&SHORT[..], &["--threads", "4"], &sweep].concat());
+    let sweep = ["--policy", "tenure:budget=20", "--sweep", "handoff_after=2ms..8ms"];
+    let long = ["sim", "handoff", "--case", "sleep", "--duration", "50ms"];
+    // With many threads, or a short aim, a tenure is as short as the budget allows.
+    let document = document(&[&long[..], &["--threads", "4"], &sweep].concat());
     let with = |time: &str| format!("tenure:budget=20,handoff_after={time}");
-    assert_eq!(locks(&document), ["0.5ms", "1ms", "2ms"].map(with));
+    assert_eq!(locks(&document), ["2ms", "4ms", "8ms"].map(with));
     let waits: Vec<u64> = document["rows"]
         .as_array()
         .unwrap()
