@@ -1,7 +1,7 @@
 //! What some of these locks ask beside what all [`Platform`]s say.
 
+use fairlock::platform::Platform;
 use fairlock::platform::portable::Portable;
-use fairlock::platform::{Native, Platform};
 use fairlock_sim::Sim;
 
 pub trait Asks: Platform {
@@ -24,12 +24,13 @@ fn counted() -> usize {
     NUMBER.with(|number| *number)
 }
 
-impl Asks for Native {
+// Elsewhere the native platform is the portable one.
+#[cfg(all(target_os = "linux", not(miri)))]
+impl Asks for fairlock::platform::Native {
     fn number() -> usize {
         counted()
     }
 
-    #[cfg(target_os = "linux")]
     fn socket() -> usize {
         use fairlock::platform::System;
         static SOCKETS: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
