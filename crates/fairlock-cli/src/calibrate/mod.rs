@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 mod figures;
+#[cfg(target_os = "linux")]
 mod file;
 
 use std::time::Duration;
