@@ -63,10 +63,9 @@ mod native {
     ///   that is next looks by itself, once, after 0.05 ms.
     /// * *Then the lock goes to the queue.* For a while (a *tenure*) any thread that runs may take
     ///   a free lock. Then the lock is closed, and goes to the queue. If both sides wait, they take
-    ///   turns. Within a side threads are served in order of arrival, with two exceptions: a
-    ///   waiter may be passed over, at most twice, for one that can run sooner; and readers join
-    ///   the readers inside in the order in which they come to run.
-    /// * *A tenure is bounded.* It lasts for [`aim`](crate::TenurePolicy::aim) (4 ms) divided by
+    ///   turns. Within a side threads are served in order of arrival; but readers join the readers
+    ///   inside in the order in which they come to run.
+    /// * *A tenure is bounded.* It begins when the queue takes the lock, and lasts for [`aim`](crate::TenurePolicy::aim) (4 ms) divided by
     ///   the number of threads that want the lock, but at least for the measured cost of a
     ///   handoff divided by [`budget`](crate::TenurePolicy::budget) (10 %), because fairness may
     ///   not cost more than that share of the time.
