@@ -81,13 +81,12 @@ impl TenureClock {
         waiting: Waiting,
         shape: TenureShape,
     ) {
-        // A waiting writer had the lock last, then nobody waited, and now readers have it: so writers
-        // gave it up.
-        if self.started != 0 && self.side == Kind::Writer && inside == Kind::Reader {
-            self.used[Kind::Writer as usize] = 0;
-        }
         if self.started == 0 {
             self.started = now;
+        } else if self.side == Kind::Writer && inside == Kind::Reader {
+            // A waiting writer had the lock last, then nobody waited, and now readers have it: so writers
+            // gave it up.
+            self.used[Kind::Writer as usize] = 0;
         }
         self.begin(inside, now);
         self.set_end(waiting, shape);

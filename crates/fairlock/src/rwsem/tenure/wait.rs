@@ -248,8 +248,7 @@ impl<P: Platform> Turns<P> {
             (timer, deadline) => timer.or(deadline),
         };
         let outcome = self.sleep(waiter, until, context);
-        let timed_out = outcome == WaitOutcome::TimedOut;
-        watch.in_vain = asks && !timed_out;
+        watch.in_vain = asks && outcome != WaitOutcome::TimedOut;
         watch.slept = true;
         watch.end_of_watch();
         outcome
