@@ -34,13 +34,13 @@
 //! | what | where |
 //! |---|---|
 //! | acquisitions and releases past the queue | here |
-//! | spinning and yielding before queueing | `compete` |
 //! | the ways in and out that thin locks have, and the queueing of a thread that sleeps at a condition variable | `thin` |
-//! | hints about the last thread that took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
 //! | coming to the queue, being next, taking the lock, leaving | `turn` |
-//! | waiting | `wait` |
+//! | spinning and yielding before queueing; waiting in the queue | `wait` |
+//! | what is remembered of a lock: who is next, hints about the last holder | `state` |
+//! | what is remembered of a thread: its age at locks | `local` |
 //!
 //! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
 //! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
@@ -54,10 +54,8 @@
 //! Source: competitive succession is Dice's term (2017); the bound by handoff is proposal 1; a grant
 //! for a length of time is ours.
 
-mod ages;
 mod clock;
-mod compete;
-mod holder;
+mod local;
 mod mode;
 mod state;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
@@ -69,14 +67,13 @@ mod wait;
 
 use core::sync::atomic::Ordering;
 
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use compete::YIELDS;
-pub(crate) use compete::yield_to_others;
-use holder::Holder;
-use state::Tenure;
-pub(crate) use state::TenureLocal;
+pub(crate) use local::TenureLocal;
+use state::{Holder, Tenure};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use thin::{Again, PastQueue};
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use wait::YIELDS;
+pub(crate) use wait::yield_to_others;
 
 use super::Turns;
 use super::policy::{TenurePolicy, TenureShape};

@@ -1,12 +1,13 @@
-//! What the discipline knows: under a lock's queue lock, and of a thread.
+//! What the discipline remembers of a lock: under its queue lock ([`Tenure`]), and without it ([`Holder`]).
 
-use core::cell::Cell;
+use core::sync::atomic::Ordering;
 
-use super::ages::Ages;
 use super::clock::TenureClock;
 use super::mode::Modes;
-use crate::system::System;
-use crate::wait::Waiter;
+use crate::platform::{Atomic, Platform, Thread};
+use crate::rwsem::sem::set;
+use crate::system::{System, all_zero};
+use crate::wait::{Hint, Waiter};
 
 /// What the queue lock guards for the discipline.
 pub(crate) struct Tenure<P: System> {
@@ -52,105 +53,115 @@ impl<P: System> Tenure<P> {
     }
 }
 
-/// After so many reads in writers' tenures without a write, a thread is treated as a reader again.
-/// In reads; compared with those since the thread last wrote.
-const MOST_JOINS: u16 = 256;
-
-/// What the discipline remembers of a thread. Used by that thread only.
-pub(crate) struct TenureLocal {
-    /// The lock after whose release the thread yields its CPU: an address, only compared; or zero.
-    pub(crate) gives_way: Cell<usize>,
-    /// The address of the lock that the thread last took for writing, or upgradably, while others waited;
-    /// zero once it has joined readers there [`MOST_JOINS`] times. An upgrade needs no store: the
-    /// upgradable acquisition before it made one.
-    wrote: Cell<usize>,
-    /// How often it has joined readers there.
-    joins: Cell<u16>,
-    /// The tenure's end for which it last yielded, and when it may yield again for that end.
-    gave_way_for: Cell<u64>,
-    pub(crate) gives_way_again: Cell<u64>,
-    /// For how long it has waited at locks that it did not get.
-    pub(crate) ages: Ages,
-    /// What it cost the thread to wake others the last time, in nanoseconds.
-    pub(super) wake_cost: Cell<u64>,
-    /// Acquisitions not yet added to the lock's counter, where threads share the lock.
-    pub(super) untold_steals: Cell<u32>,
+/// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
+/// time, never exclusion.
+#[repr(align(64))] // its own cache line: read by who waits, while `word` changes hands
+pub(crate) struct Holder<P: Platform> {
+    /// When the tenure ends.
+    end: P::AtomicU64,
+    /// Counts acquisitions past the queue, to tell a lock that is idle from one that is busy with
+    /// short sections, and what sharing and turns yield.
+    steals: Hint,
+    /// Who took the lock last while somebody waited: a thread hint.
+    thread: Hint,
+    /// Whether threads take turns at the lock (1): see [`mode`](super::mode).
+    in_turns: Hint,
+    /// Whether anybody is queued (1).
+    awaited: Hint,
+    /// Whether a writer waits, awake, for the readers inside to leave (1).
+    writer: Hint,
 }
 
-impl TenureLocal {
-    pub(crate) const fn new() -> Self {
-        Self {
-            gives_way: Cell::new(0),
-            wrote: Cell::new(0),
-            joins: Cell::new(0),
-            gave_way_for: Cell::new(0),
-            gives_way_again: Cell::new(0),
-            ages: Ages::new(),
-            wake_cost: Cell::new(0),
-            untold_steals: Cell::new(0),
-        }
-    }
+/// While this exists, readers that arrive pause for a moment: a writer waits, awake, for the readers
+/// inside to leave.
+///
+/// If several writers do, the first that stops clears the hint of all of them: this costs them time.
+pub(super) struct AwakeWriter<'a, P: Platform>(&'a Holder<P>);
 
-    /// Has the thread yield its CPU when it leaves the lock: at the `end` of the tenure the waiter that is
-    /// next has not come. Not if the thread has yielded for that end a short time ago.
-    pub(crate) fn is_to_give_way(&self, lock: usize, end: u64, now: u64) {
-        if self.gave_way_for.replace(end) != end || now >= self.gives_way_again.get() {
-            self.gives_way.set(lock);
-        }
-    }
-
-    /// The thread has [yielded](Self::is_to_give_way). From `again` on it may yield for the same end once
-    /// more.
-    pub(crate) fn gave_way(&self, again: u64) {
-        self.gives_way.set(0);
-        self.gives_way_again.set(again);
-    }
-
-    /// The thread takes the lock at `address` for writing, or
-    /// upgradably, while others wait.
-    #[inline(always)]
-    pub(crate) fn writes(&self, address: usize) {
-        self.wrote.set(address);
-        self.joins.set(0);
-    }
-
-    /// It joins readers of the lock that it wrote last, in a tenure of writers.
-    pub(crate) fn joins_as_writer(&self) {
-        let joins = self.joins.get() + 1;
-        self.joins.set(joins);
-        if joins >= MOST_JOINS {
-            self.writes(0);
-        }
-    }
-
-    /// Whether it has lately written the lock at `address`, as far as that is known.
-    #[inline(always)]
-    pub(crate) fn wrote(&self, address: usize) -> bool {
-        self.wrote.get() == address
+impl<P: Platform> Drop for AwakeWriter<'_, P> {
+    fn drop(&mut self) {
+        self.0.forget_writer();
     }
 }
 
-#[cfg(all(test, not(fairlock_loom)))]
-mod tests {
-    use super::*;
+all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, awaited, writer], []);
 
-    #[test]
-    fn a_thread_gives_way_for_an_end_again_after_a_pause_unless_its_cpu_was_long_gone() {
-        let local = TenureLocal::new();
-        let again = 1_000;
-        let gives_way = |end, now, again| {
-            local.is_to_give_way(1, end, now);
-            let gives_way = local.gives_way.get() != 0;
-            if gives_way {
-                local.gave_way(again);
-            }
-            gives_way
-        };
-        assert!(gives_way(10, 0, again));
-        assert!(!gives_way(10, again - 1, again), "too early");
-        assert!(gives_way(10, again, again));
-        assert!(gives_way(20, 0, u64::MAX), "another end");
-        assert!(!gives_way(20, u64::MAX - 1, u64::MAX), "others want the CPU");
-        assert!(gives_way(30, 0, u64::MAX));
+impl<P: Platform> Holder<P> {
+    /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not
+    /// matter.
+    #[inline(always)]
+    pub(super) fn count(&self, steals: u32) {
+        let before = self.steals.load(Ordering::Relaxed);
+        self.steals.store(before.wrapping_add(steals as usize), Ordering::Relaxed);
+    }
+
+    /// The calling thread, `me`, has taken the lock.
+    pub(crate) fn set(&self, me: &Thread<P>) {
+        set(&self.thread, core::ptr::from_ref(me).addr());
+    }
+
+    /// Whether `thread` took the lock last.
+    #[inline(always)]
+    pub(super) fn is(&self, thread: &Thread<P>) -> bool {
+        self.thread.load(Ordering::Relaxed) == core::ptr::from_ref(thread).addr()
+    }
+
+    pub(super) fn is_in_turns(&self) -> bool {
+        self.in_turns.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether anybody is queued, most likely.
+    #[inline(always)]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a writer waits, awake, for the readers inside to leave.
+    #[inline(always)]
+    pub(crate) fn has_awake_writer(&self) -> bool {
+        self.writer.load(Ordering::Relaxed) != 0
+    }
+
+    /// The writer that set the hint did not come: most likely it has lost its CPU, and cannot clear the
+    /// hint itself. If it still waits awake, readers go in before it.
+    pub(super) fn forget_writer(&self) {
+        set(&self.writer, 0);
+    }
+
+    /// The calling thread waits, awake, for the readers inside to leave.
+    pub(super) fn writer_waits(&self) -> AwakeWriter<'_, P> {
+        set(&self.writer, 1);
+        AwakeWriter(self)
+    }
+
+    pub(super) fn set_awaited(&self, awaited: bool) {
+        set(&self.awaited, awaited.into());
+    }
+
+    pub(super) fn set_in_turns(&self, in_turns: bool) {
+        set(&self.in_turns, in_turns.into());
+    }
+
+    /// When the tenure ends.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_end(&self, end: u64) {
+        if self.end() != end {
+            self.end.store(end, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn steals(&self) -> usize {
+        self.steals.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl<P: Platform<AtomicU64 = loom::sync::atomic::AtomicU64>> Holder<P> {
+    /// Has loom check that every access so far happens before this one.
+    pub(crate) fn access_mut(&mut self) {
+        self.end.with_mut(|_| ());
     }
 }
