@@ -117,7 +117,8 @@
 //!
 //! # Statistics
 //!
-//! See [`events`]. They are off at first, and cost next to nothing then.
+//! A lock with a name counts and times who uses it and waits for it: [`stats`]. What the slow paths of
+//! all locks do is counted in [`events`], which is off at first, and costs next to nothing then.
 #![cfg_attr(not(any(test, fairlock_loom)), no_std)]
 #![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
 #![warn(missing_docs)]
@@ -168,6 +169,8 @@ mod rwlock;
 pub mod rwsem;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod semaphore;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub mod stats;
 mod system;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub mod thin;

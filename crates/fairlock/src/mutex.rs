@@ -79,11 +79,41 @@ impl RawMutex {
     pub(crate) fn thin(&self) -> &ThinMutex<Native> {
         &self.0
     }
+}
 
+/// The raw mutexes of this crate, as [`MutexExt`] and [`Condvar`](crate::Condvar) need them:
+/// [`RawMutex`], also with a [name](crate::stats::Named). Nobody else can implement it.
+pub trait RawMutexExt: lock_api::RawMutex + sealed::Sealed {
+    #[doc(hidden)]
+    #[track_caller]
+    fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError>;
+    #[doc(hidden)]
+    fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
+    /// The holder calls `pause` with the lock itself, which releases that, and takes it again.
+    #[doc(hidden)]
+    fn pause<T>(&self, pause: impl FnOnce(&RawMutex) -> T) -> T;
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+impl sealed::Sealed for RawMutex {}
+
+impl RawMutexExt for RawMutex {
     #[inline]
     fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
         let take = || self.0.lock_with(wait);
         deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)
+    }
+
+    fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
+        self.0.planned_wait_ns(waiters_ahead)
+    }
+
+    #[inline]
+    fn pause<T>(&self, pause: impl FnOnce(&RawMutex) -> T) -> T {
+        pause(self)
     }
 }
 
@@ -160,18 +190,20 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 /// assert_eq!(*mutex.lock_for(Duration::ZERO)?, 7);
 /// # Ok::<(), WaitError>(())
 /// ```
-pub trait MutexExt<T: ?Sized> {
+pub trait MutexExt<R: RawMutexExt, T: ?Sized> {
     /// Takes the lock; gives up as `wait` says.
     ///
     /// # Errors
     /// As `wait` says.
-    fn lock_with(&self, wait: Wait<'_>) -> Result<MutexGuard<'_, T>, WaitError>;
+    #[track_caller]
+    fn lock_with(&self, wait: Wait<'_>) -> Result<lock_api::MutexGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock; gives up after `timeout`, as [`Wait::within`].
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn lock_for(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError> {
+    #[track_caller]
+    fn lock_for(&self, timeout: Duration) -> Result<lock_api::MutexGuard<'_, R, T>, WaitError> {
         self.lock_with(Wait::within(timeout))
     }
 
@@ -179,7 +211,8 @@ pub trait MutexExt<T: ?Sized> {
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
-    fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError> {
+    #[track_caller]
+    fn lock_until(&self, deadline: Instant) -> Result<lock_api::MutexGuard<'_, R, T>, WaitError> {
         self.lock_with(Wait::until(deadline))
     }
 
@@ -188,7 +221,8 @@ pub trait MutexExt<T: ?Sized> {
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, WaitError> {
+    #[track_caller]
+    fn lock_interruptible(&self) -> Result<lock_api::MutexGuard<'_, R, T>, WaitError> {
         self.lock_with(Wait::FOREVER.interruptible())
     }
 
@@ -197,7 +231,11 @@ pub trait MutexExt<T: ?Sized> {
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock is
     /// not free.
-    fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError> {
+    #[track_caller]
+    fn lock_cancellable(
+        &self,
+        token: &CancelToken,
+    ) -> Result<lock_api::MutexGuard<'_, R, T>, WaitError> {
         self.lock_with(Wait::FOREVER.cancellable(token))
     }
 
@@ -208,8 +246,10 @@ pub trait MutexExt<T: ?Sized> {
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
 }
 
-impl<T: ?Sized> MutexExt<T> for Mutex<T> {
-    fn lock_with(&self, wait: Wait<'_>) -> Result<MutexGuard<'_, T>, WaitError> {
+impl<R: RawMutexExt, T: ?Sized> MutexExt<R, T> for lock_api::Mutex<R, T> {
+    #[inline]
+    #[track_caller]
+    fn lock_with(&self, wait: Wait<'_>) -> Result<lock_api::MutexGuard<'_, R, T>, WaitError> {
         // SAFETY: a lock that is taken is not released here.
         unsafe { self.raw() }.lock_with(wait)?;
         // SAFETY: it was just taken, for this guard alone.
@@ -218,6 +258,6 @@ impl<T: ?Sized> MutexExt<T> for Mutex<T> {
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
         // SAFETY: a look releases nothing.
-        unsafe { self.raw() }.thin().planned_wait_ns(waiters_ahead)
+        unsafe { self.raw() }.planned_wait_ns(waiters_ahead)
     }
 }

@@ -4,11 +4,14 @@ use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
+use lock_api::MutexGuard;
+
 use super::ThinCondvar;
 use crate::deadlock;
+use crate::mutex::RawMutexExt;
 use crate::platform::Native;
 use crate::wait::WaitError;
-use crate::{CancelToken, MutexGuard, RawMutex, Wait};
+use crate::{CancelToken, RawMutex, Wait};
 
 /// The condition variable of [`RawMutex`], without a guard that shows who holds that.
 pub(crate) struct RawCondvar(ThinCondvar<Native>);
@@ -57,7 +60,8 @@ impl WaitTimeoutResult {
     }
 }
 
-/// A condition variable for [`Mutex`](crate::Mutex): first come, first notified.
+/// A condition variable for [`Mutex`](crate::Mutex), also for one with a [name](crate::stats::Mutex):
+/// first come, first notified.
 ///
 /// Threads are notified in the order in which they began to wait. A thread that is notified is
 /// woken, and holds the mutex again when its wait returns. It takes the mutex like any other thread
@@ -122,16 +126,16 @@ impl Condvar {
 
     /// Waits for a notification, without the mutex meanwhile.
     #[inline]
-    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+    pub fn wait<R: RawMutexExt, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
         // SAFETY: the guard, which nobody else uses meanwhile, holds the mutex.
-        unsafe { self.0.wait(MutexGuard::mutex(guard).raw()) }
+        unsafe { MutexGuard::mutex(guard).raw().pause(|mutex| self.0.wait(mutex)) }
     }
 
     /// As [`wait`](Self::wait), until `deadline` at most.
     #[inline]
-    pub fn wait_until<T: ?Sized>(
+    pub fn wait_until<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         deadline: Instant,
     ) -> WaitTimeoutResult {
         WaitTimeoutResult(self.wait_with(guard, Wait::until(deadline)).is_err())
@@ -139,9 +143,9 @@ impl Condvar {
 
     /// As [`wait`](Self::wait), for `timeout` at most.
     #[inline]
-    pub fn wait_for<T: ?Sized>(
+    pub fn wait_for<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         timeout: Duration,
     ) -> WaitTimeoutResult {
         WaitTimeoutResult(self.wait_with(guard, Wait::within(timeout)).is_err())
@@ -149,9 +153,9 @@ impl Condvar {
 
     /// Waits again and again, while `condition` holds.
     #[inline]
-    pub fn wait_while<T: ?Sized>(
+    pub fn wait_while<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         mut condition: impl FnMut(&mut T) -> bool,
     ) {
         while condition(&mut **guard) {
@@ -162,9 +166,9 @@ impl Condvar {
     /// As [`wait_while`](Self::wait_while), until `deadline` at most. It has timed out if the
     /// condition still holds.
     #[inline]
-    pub fn wait_while_until<T: ?Sized>(
+    pub fn wait_while_until<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         mut condition: impl FnMut(&mut T) -> bool,
         deadline: Instant,
     ) -> WaitTimeoutResult {
@@ -180,9 +184,9 @@ impl Condvar {
 
     /// As [`wait_while_until`](Self::wait_while_until), for `timeout` at most.
     #[inline]
-    pub fn wait_while_for<T: ?Sized>(
+    pub fn wait_while_for<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         condition: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> WaitTimeoutResult {
@@ -219,9 +223,9 @@ pub trait CondvarExt {
     ///
     /// # Errors
     /// As `wait` says: it was not notified.
-    fn wait_with<T: ?Sized>(
+    fn wait_with<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         wait: Wait<'_>,
     ) -> Result<(), WaitError>;
 
@@ -241,9 +245,9 @@ pub trait CondvarExt {
     ///
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled): it was not notified.
-    fn wait_cancellable<T: ?Sized>(
+    fn wait_cancellable<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         token: &CancelToken,
     ) -> Result<(), WaitError> {
         self.wait_with(guard, Wait::FOREVER.cancellable(token))
@@ -255,22 +259,22 @@ pub trait CondvarExt {
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted): it was not notified.
-    fn wait_interruptible<T: ?Sized>(
+    fn wait_interruptible<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
     ) -> Result<(), WaitError> {
         self.wait_with(guard, Wait::FOREVER.interruptible())
     }
 }
 
 impl CondvarExt for Condvar {
-    fn wait_with<T: ?Sized>(
+    fn wait_with<R: RawMutexExt, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         wait: Wait<'_>,
     ) -> Result<(), WaitError> {
         // SAFETY: the guard holds the mutex, and nobody looks at what that guards before the wait
         // returns, as the guard is borrowed.
-        unsafe { self.0.wait_with(MutexGuard::mutex(guard).raw(), wait) }
+        unsafe { MutexGuard::mutex(guard).raw().pause(|mutex| self.0.wait_with(mutex, wait)) }
     }
 }

@@ -70,6 +70,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     ///
     /// # Errors
     /// As `wait` says.
+    #[track_caller]
     fn read_with(&self, wait: Wait<'_, R::Platform>) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for writing; gives up as `wait` says.
@@ -87,12 +88,14 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     ///
     /// # Errors
     /// As `wait` says.
+    #[track_caller]
     fn write_with(&self, wait: Wait<'_, R::Platform>) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for reading; gives up after `timeout`, as [`Wait::within`].
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
+    #[track_caller]
     fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError> {
         self.read_with(Wait::within(timeout))
     }
@@ -101,6 +104,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
+    #[track_caller]
     fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, R, T>, WaitError> {
         self.write_with(Wait::within(timeout))
     }
@@ -110,6 +114,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     #[cfg(feature = "std")]
+    #[track_caller]
     fn read_until(&self, deadline: std::time::Instant) -> Result<ReadGuard<'_, R, T>, WaitError> {
         self.read_with(Wait::until(deadline))
     }
@@ -119,6 +124,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     #[cfg(feature = "std")]
+    #[track_caller]
     fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError> {
         self.write_with(Wait::until(deadline))
     }
@@ -128,6 +134,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
+    #[track_caller]
     fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError> {
         self.read_with(Wait::FOREVER.interruptible())
     }
@@ -137,6 +144,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
+    #[track_caller]
     fn write_interruptible(&self) -> Result<WriteGuard<'_, R, T>, WaitError> {
         self.write_with(Wait::FOREVER.interruptible())
     }
@@ -158,6 +166,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
     /// cannot be taken without waiting.
+    #[track_caller]
     fn read_cancellable(
         &self,
         token: &CancelToken<R::Platform>,
@@ -170,6 +179,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
     /// cannot be taken without waiting.
+    #[track_caller]
     fn write_cancellable(
         &self,
         token: &CancelToken<R::Platform>,
@@ -185,6 +195,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     ///
     /// # Errors
     /// As `wait` says.
+    #[track_caller]
     fn read_recursive_with(
         &self,
         wait: Wait<'_, R::Platform>,
@@ -211,18 +222,21 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
         raw(self).set_events(counts);
     }
 
+    #[track_caller]
     fn read_with(&self, wait: Wait<'_, R::Platform>) -> Result<ReadGuard<'_, R, T>, WaitError> {
         raw(self).read_with(wait)?;
         // SAFETY: the lock was just taken for reading, for this guard alone.
         Ok(unsafe { self.make_read_guard_unchecked() })
     }
 
+    #[track_caller]
     fn write_with(&self, wait: Wait<'_, R::Platform>) -> Result<WriteGuard<'_, R, T>, WaitError> {
         raw(self).write_with(wait)?;
         // SAFETY: the lock was just taken for writing, for this guard alone.
         Ok(unsafe { self.make_write_guard_unchecked() })
     }
 
+    #[track_caller]
     fn read_recursive_with(
         &self,
         wait: Wait<'_, R::Platform>,
@@ -240,7 +254,7 @@ fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
 }
 
 /// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`] and
-/// [`RawRwLock`](crate::RawRwLock). Nobody else can implement it.
+/// [`RawRwLock`](crate::RawRwLock), also with a name (`stats::Named`). Nobody else can implement it.
 pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     /// The platform that the lock is on.
     type Platform: Platform;
@@ -253,14 +267,17 @@ pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     #[doc(hidden)]
     fn set_events(&self, counts: Option<&'static EventCounts>);
     #[doc(hidden)]
+    #[track_caller]
     fn read_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
     #[doc(hidden)]
+    #[track_caller]
     fn write_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
     #[doc(hidden)]
+    #[track_caller]
     fn read_recursive_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 

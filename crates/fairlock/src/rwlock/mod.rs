@@ -7,6 +7,8 @@ mod recursive;
 
 mod upgrade;
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub(crate) use ext::sealed;
 pub use ext::{RawRwLockExt, RwLockExt};
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use recursive::*;

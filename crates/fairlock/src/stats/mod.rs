@@ -1,0 +1,181 @@
+//! Locks with a name, and statistics of them while the program runs.
+//!
+//! A lock that is made with a name counts and times how it is used: acquisitions, waits, how long they
+//! were, for how long the lock was held, who held it longest and from where, and how often others went
+//! first. [`snapshot`] has the numbers of all named locks of the process.
+//!
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use fairlock::RwLock;
+//! use fairlock::stats::{self, NamedExt};
+//!
+//! let sessions = RwLock::named("sessions", HashMap::new());
+//! sessions.write().insert(7, "ann");
+//! assert_eq!(sessions.read()[&7], "ann");
+//!
+//! let now = stats::snapshot();
+//! let sessions = now.get("sessions").unwrap();
+//! assert_eq!((sessions.reads.acquisitions, sessions.writes.acquisitions), (1, 1));
+//! assert_eq!(sessions.writes.waited.count, 0);
+//! println!("{now}"); // a table of all locks
+//! ```
+//!
+//! # Where to send them
+//!
+//! A [`Snapshot`] is a table as text, an object in [JSON](Snapshot::to_json), and plain structs. The feature
+//! `metrics` adds `publish_metrics`, for that crate; the feature `tracing` adds `trace_long_waits`, which
+//! puts long waits into the trace of the request that waited. Anything else can be done with
+//! [`on_long_wait`]. `examples/stats_json.rs` answers requests over HTTP.
+//!
+//! # What is exact
+//!
+//! * Acquisitions and waits are all counted, and all waits are timed. A wait is an acquisition whose
+//!   first attempt failed.
+//! * How long a lock is held is measured for one acquisition of 64, since a look at the clock costs
+//!   more than an acquisition; and for each one after a wait, or during one. So a hold for which
+//!   anybody waited is among those for the longest; what nobody waited for may not be.
+//! * A percentile is up to a quarter longer than the true one: see [`Times`].
+//! * A thread that reads a lock a second time while it reads counts twice, and is timed as the second
+//!   time alone.
+//!
+//! # What it costs
+//!
+//! A lock without a name is as it was: 8 bytes, and its code is the same. One with a name has 32, and
+//! 6 kB of the heap once it was used. An uncontended acquisition and its release take 1 to 3 ns more
+//! (`examples/stats_cost.rs` measures that); while statistics are [off](set_collecting), one load and a branch. An acquisition that somebody
+//! waits for or during takes two looks at the clock, about 50 ns.
+//!
+//! # Fork
+//!
+//! The child of a fork goes on with the numbers of its parent. If other threads ran at the moment of the
+//! fork, a lock that is used with a name for the first time in the child, dropped there, or held
+//! longer than ever, may wait for ever, as [`snapshot`] may.
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+mod export;
+mod histogram;
+mod hold;
+mod long_wait;
+mod named;
+mod places;
+mod record;
+mod registry;
+mod snapshot;
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+pub use export::*;
+pub use histogram::Times;
+pub use hold::Access;
+pub use long_wait::{LongWait, on_long_wait};
+pub use named::Named;
+#[doc(hidden)] // for the crate's C interface
+pub use record::Record;
+#[doc(hidden)]
+pub use registry::Statistics;
+pub use registry::{set_collecting, snapshot};
+pub use snapshot::{LockStats, Longest, SideStats, Snapshot};
+
+use crate::{Policy, RawMutex, RawRwLock};
+
+/// A [`RwLock`](crate::RwLock) with a name. Its methods and guards are those of `lock_api`, and
+/// [`RwLockExt`](crate::RwLockExt) is for it, too.
+pub type RwLock<T> = lock_api::RwLock<Named<RawRwLock>, T>;
+/// Shared access to the value of a [`RwLock`]; releases it when dropped.
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, Named<RawRwLock>, T>;
+/// Exclusive access to the value of a [`RwLock`]; releases it when dropped.
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, Named<RawRwLock>, T>;
+/// Shared access to the value of a [`RwLock`] that can become exclusive; releases it when dropped.
+pub type RwLockUpgradableReadGuard<'a, T> =
+    lock_api::RwLockUpgradableReadGuard<'a, Named<RawRwLock>, T>;
+/// A [`Mutex`](crate::Mutex) with a name. Its methods and guards are those of `lock_api`, and
+/// [`MutexExt`](crate::MutexExt) and [`Condvar`](crate::Condvar) are for it, too. While its holder waits
+/// for a condition variable, it is not held; to take it again then is no further acquisition.
+pub type Mutex<T> = lock_api::Mutex<Named<RawMutex>, T>;
+/// Holds a [`Mutex`]; releases it when dropped.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Named<RawMutex>, T>;
+
+/// How a lock gets a name: [`named`](Self::named) in place of `new`.
+///
+/// For all locks of `lock_api` 0.4, of this crate or another. What it makes is another type than the
+/// lock without a name: [`RwLock`], [`Mutex`]. For a `static` see [`Builder`].
+pub trait NamedExt {
+    /// What the lock guards.
+    type Value;
+    /// The lock with a name.
+    type Named;
+
+    /// A free lock with this name.
+    fn named(name: &'static str, value: Self::Value) -> Self::Named;
+}
+
+impl<R: lock_api::RawRwLock, T> NamedExt for lock_api::RwLock<R, T> {
+    type Value = T;
+    type Named = lock_api::RwLock<Named<R>, T>;
+
+    fn named(name: &'static str, value: T) -> Self::Named {
+        lock_api::RwLock::from_raw(Named::new(name, R::INIT), value)
+    }
+}
+
+impl<R: lock_api::RawMutex, T> NamedExt for lock_api::Mutex<R, T> {
+    type Value = T;
+    type Named = lock_api::Mutex<Named<R>, T>;
+
+    fn named(name: &'static str, value: T) -> Self::Named {
+        lock_api::Mutex::from_raw(Named::new(name, R::INIT), value)
+    }
+}
+
+/// Makes locks with a name: in statics, with a policy, or without statistics.
+///
+/// ```
+/// use fairlock::Policy;
+/// use fairlock::stats::{Builder, Mutex, RwLock};
+///
+/// static HITS: Mutex<u64> = Builder::new("hits").mutex(0);
+/// static LOG: RwLock<Vec<u8>> =
+///     Builder::new("log").rwlock_with_policy(Policy::WRITER_PHASE, Vec::new());
+///
+/// // Of the same type as the others, for a lock that is not worth it.
+/// let quiet: Mutex<u64> = Builder::new("quiet").statistics(false).mutex(0);
+/// *HITS.lock() += *quiet.lock();
+/// assert!(fairlock::stats::snapshot().get("quiet").is_none());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Builder {
+    name: &'static str,
+    statistics: bool,
+}
+
+impl Builder {
+    /// For locks with this name, and statistics.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, statistics: true }
+    }
+
+    /// Whether they have statistics. Those that do not cost nothing but the room for them, and a
+    /// branch.
+    pub const fn statistics(self, statistics: bool) -> Self {
+        Self { statistics, ..self }
+    }
+
+    /// A free reader/writer lock with the default policy.
+    pub const fn rwlock<T>(self, value: T) -> RwLock<T> {
+        self.rwlock_with_policy(Policy::DEFAULT, value)
+    }
+
+    /// A free reader/writer lock that follows `policy`.
+    pub const fn rwlock_with_policy<T>(self, policy: Policy, value: T) -> RwLock<T> {
+        lock_api::RwLock::from_raw(self.around(RawRwLock::with_policy(policy)), value)
+    }
+
+    /// A free mutex.
+    pub const fn mutex<T>(self, value: T) -> Mutex<T> {
+        lock_api::Mutex::from_raw(self.around(<RawMutex as lock_api::RawMutex>::INIT), value)
+    }
+
+    const fn around<R>(self, raw: R) -> Named<R> {
+        if self.statistics { Named::new(self.name, raw) } else { Named::uncounted(self.name, raw) }
+    }
+}

@@ -1,0 +1,346 @@
+//! What is counted of one lock.
+
+use core::array;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::boxed::Box;
+use std::string::{String, ToString};
+use std::sync::{Mutex, PoisonError};
+
+use super::histogram::Histogram;
+use super::hold::{Access, Ended, Hold, Place};
+use super::long_wait::{self, LongWait};
+use super::places::Places;
+use super::snapshot::{LockStats, Longest, SideStats};
+use crate::platform::{Native, System};
+
+/// The statistics of one lock while it lives.
+///
+/// What the usual path reads and writes comes first: the writer's hold, then whether somebody waits;
+/// a reader writes its own place instead of the former.
+#[repr(C)]
+pub struct Record {
+    writer: Hold,
+    waiters: Waiters,
+    readers: Places,
+    /// Reads of threads that have no place.
+    other_reads: AtomicU64,
+    name: Box<str>,
+    sides: [Box<Side>; 2],
+}
+
+/// What those that wait write, and all look at. The processor's own atomics, all relaxed but for
+/// `since`: statistics order nothing.
+#[repr(align(64))]
+struct Waiters {
+    waiting: AtomicUsize,
+    /// When the first of them came.
+    since: AtomicU64,
+    /// Acquisitions without a wait while somebody waited.
+    overtakes: AtomicU64,
+    /// Acquisitions after a wait.
+    served: AtomicU64,
+}
+
+/// What is counted of those that read, or of those that write.
+struct Side {
+    waited: Histogram,
+    given_up: AtomicU64,
+    passed_over: AtomicU64,
+    most_passed_over: AtomicU64,
+    longest_wait: LongestSlot,
+    /// Of samples; the longest of all that were timed.
+    held: Histogram,
+    longest_hold: LongestSlot,
+}
+
+/// What took longest so far. Its lock is taken when something takes longer still, and for a snapshot.
+#[derive(Default)]
+struct LongestSlot(Mutex<Option<Longest>>);
+
+/// The state of a lock at the moment when somebody begins to wait.
+struct Arrival {
+    began: u64,
+    passed: [u64; 2],
+    ahead: u64,
+}
+
+impl Record {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            writer: Hold::new(),
+            waiters: Waiters {
+                waiting: AtomicUsize::new(0),
+                since: AtomicU64::new(0),
+                overtakes: AtomicU64::new(0),
+                served: AtomicU64::new(0),
+            },
+            readers: Places::new(),
+            other_reads: AtomicU64::new(0),
+            name: name.into(),
+            sides: array::from_fn(|_| Box::new(Side::new())),
+        }
+    }
+
+    /// Takes the lock: by `attempt` if that succeeds, else by `wait`, which may end without it.
+    #[inline]
+    pub fn take<E>(
+        &self,
+        access: Access,
+        at: Place,
+        attempt: impl FnOnce() -> bool,
+        wait: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.attempt(access, at, attempt) { Ok(()) } else { self.wait(access, at, wait) }
+    }
+
+    /// Takes the lock by `attempt`, or not.
+    #[inline]
+    pub fn attempt(&self, access: Access, at: Place, attempt: impl FnOnce() -> bool) -> bool {
+        let taken = attempt();
+        if taken {
+            let waiting = self.waiters.waiting.load(Ordering::Relaxed) != 0;
+            if waiting {
+                self.waiters.overtakes.fetch_add(1, Ordering::Relaxed);
+            }
+            self.begin(access, at, waiting, Native::now);
+        }
+        taken
+    }
+
+    /// Waits for the lock by `wait`, which may end without it.
+    #[cold]
+    #[inline(never)]
+    fn wait<E>(
+        &self,
+        access: Access,
+        at: Place,
+        wait: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let arrival = self.arrive();
+        let result = wait();
+        let (waited, now) = self.depart(access, at, arrival, result.is_ok());
+        let is_long = long_wait::is_long(waited);
+        if result.is_ok() {
+            self.waiters.served.fetch_add(1, Ordering::Relaxed);
+            self.begin(access, at, true, || now);
+            if let Some(hold) = self.hold(access).filter(|_| is_long) {
+                hold.tell(access, waited);
+            }
+        } else if is_long {
+            self.long_wait(access, waited, at, None).tell();
+        }
+        result
+    }
+
+    /// The holder, an upgradable reader, becomes the writer: by `attempt`, or else by `wait`, which
+    /// returns whether it did.
+    pub(super) fn upgrade(
+        &self,
+        at: Place,
+        attempt: impl FnOnce() -> bool,
+        wait: impl FnOnce() -> bool,
+    ) -> bool {
+        attempt() || {
+            let arrival = self.arrive();
+            let done = wait();
+            self.depart(Access::Write, at, arrival, done);
+            done
+        }
+    }
+
+    fn arrive(&self) -> Arrival {
+        let (began, passed) = (Native::now(), self.waiters.passed());
+        if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
+            self.waiters.since.store(began, Ordering::Relaxed);
+        }
+        // Release: who sees that somebody waits sees since when.
+        let ahead = self.waiters.waiting.fetch_add(1, Ordering::Release);
+        Arrival { began, passed, ahead: ahead as u64 }
+    }
+
+    /// A wait is over, with the lock or without; returns how long it was, and the time.
+    fn depart(&self, access: Access, at: Place, arrival: Arrival, taken: bool) -> (u64, u64) {
+        self.waiters.waiting.fetch_sub(1, Ordering::Relaxed);
+        let side = self.side(access);
+        let now = Native::now();
+        let waited = now.saturating_sub(arrival.began);
+        if side.waited.add(waited) {
+            side.longest_wait.put(waited, at);
+        }
+        let [overtakes, served] = self.waiters.passed();
+        // Those ahead are no passers-by. If some of them gave up, more passed than is counted.
+        let passed = overtakes.wrapping_sub(arrival.passed[0])
+            + served.wrapping_sub(arrival.passed[1]).saturating_sub(arrival.ahead);
+        side.passed_over.fetch_add(passed, Ordering::Relaxed);
+        side.most_passed_over.fetch_max(passed, Ordering::Relaxed);
+        if !taken {
+            side.given_up.fetch_add(1, Ordering::Relaxed);
+        }
+        (waited, now)
+    }
+
+    #[inline]
+    fn begin(&self, access: Access, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+        match self.hold(access) {
+            Some(hold) => hold.begin(at, timed, now),
+            None => _ = self.other_reads.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    fn hold(&self, access: Access) -> Option<&Hold> {
+        match access {
+            Access::Read => self.readers.own(),
+            Access::Write => Some(&self.writer),
+        }
+    }
+
+    fn side(&self, access: Access) -> &Side {
+        &self.sides[access as usize]
+    }
+
+    /// Releases the lock by `release`. After that nothing of `self` is used: another thread may have
+    /// taken the lock, and dropped it.
+    #[inline]
+    pub fn leave(&self, access: Access, release: impl FnOnce()) {
+        let hold = self.hold(access).filter(|hold| {
+            // Relaxed: a waiter that comes at this moment is as good as none.
+            hold.is_timed() || self.waiters.waiting.load(Ordering::Relaxed) != 0
+        });
+        match hold {
+            None => release(),
+            Some(hold) => self.leave_timed(hold, access, release),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_timed(&self, hold: &Hold, access: Access, release: impl FnOnce()) {
+        let (ended, held) = self.end(hold, access);
+        let long_wait = ended
+            .waited
+            .map(|(access, waited)| self.long_wait(access, waited, ended.at, Some(held)));
+        release();
+        if let Some(long_wait) = long_wait {
+            long_wait.tell();
+        }
+    }
+
+    /// The hold ends; and for how long it lasted, at least.
+    fn end(&self, hold: &Hold, access: Access) -> (Ended, u64) {
+        let (ended, now) = (hold.end(), Native::now());
+        // Acquire: pairs with that of the waiter. One that was not timed began before anybody waited.
+        let is_waited_for = self.waiters.waiting.load(Ordering::Acquire) != 0;
+        let since = || if is_waited_for { self.waiters.since.load(Ordering::Relaxed) } else { now };
+        let held = now.saturating_sub(ended.began.unwrap_or_else(since));
+        let side = self.side(access);
+        let is_longest =
+            if ended.is_sample { side.held.add(held) } else { side.held.add_longest(held) };
+        if is_longest {
+            side.longest_hold.put(held, ended.at);
+        }
+        (ended, held)
+    }
+
+    /// What was held in one way is held in another from now on, as `change` does it.
+    pub fn change(&self, from: Access, to: Access, change: impl FnOnce()) {
+        let ended = self.hold(from).map(|hold| self.end(hold, from).0);
+        // Before: then another thread may write what the writer writes.
+        if let (Some(hold), Some(ended)) = (self.hold(to), &ended) {
+            hold.resume(ended, ended.began.map(|_| Native::now()));
+        }
+        change();
+    }
+
+    /// The writer is without the lock during `pause`, and holds it again after.
+    pub fn pause<R>(&self, pause: impl FnOnce() -> R) -> R {
+        let (ended, _) = self.end(&self.writer, Access::Write);
+        let result = pause();
+        self.writer.resume(&ended, Some(Native::now()));
+        result
+    }
+
+    fn long_wait(&self, access: Access, waited: u64, at: Place, held: Option<u64>) -> LongWait {
+        LongWait {
+            lock: self.name.to_string(),
+            access,
+            waited: Duration::from_nanos(waited),
+            held: held.map(Duration::from_nanos),
+            at,
+        }
+    }
+
+    /// The numbers as they are now.
+    pub(super) fn stats(&self) -> LockStats {
+        let reads = self.readers.all().iter().map(|hold| hold.count()).sum::<u64>()
+            + self.other_reads.load(Ordering::Relaxed);
+        LockStats {
+            name: self.name.to_string(),
+            reads: self.side(Access::Read).stats(reads),
+            writes: self.side(Access::Write).stats(self.writer.count()),
+        }
+    }
+}
+
+impl Waiters {
+    /// How many had the lock without a wait, while others waited, and after one.
+    fn passed(&self) -> [u64; 2] {
+        [&self.overtakes, &self.served].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+impl Side {
+    fn new() -> Self {
+        Self {
+            waited: Histogram::new(),
+            given_up: AtomicU64::new(0),
+            passed_over: AtomicU64::new(0),
+            most_passed_over: AtomicU64::new(0),
+            longest_wait: LongestSlot::default(),
+            held: Histogram::new(),
+            longest_hold: LongestSlot::default(),
+        }
+    }
+
+    fn stats(&self, acquisitions: u64) -> SideStats {
+        SideStats {
+            acquisitions,
+            waited: self.waited.times(),
+            given_up: self.given_up.load(Ordering::Relaxed),
+            passed_over: self.passed_over.load(Ordering::Relaxed),
+            most_passed_over: self.most_passed_over.load(Ordering::Relaxed),
+            longest_wait: self.longest_wait.get(),
+            held: self.held.times(),
+            longest_hold: self.longest_hold.get(),
+        }
+    }
+}
+
+impl LongestSlot {
+    /// The calling thread has taken `ns`, from `at`.
+    fn put(&self, ns: u64, at: Place) {
+        let longest = Longest { time: Duration::from_nanos(ns), thread: thread_name(), at };
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|slot| slot.time < longest.time) {
+            *slot = Some(longest);
+        }
+    }
+
+    fn get(&self) -> Option<Longest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The calling thread's name: Rust's, or else the system's, or else its number.
+fn thread_name() -> String {
+    let thread = std::thread::current();
+    if let Some(name) = thread.name() {
+        return name.into();
+    }
+    #[cfg(target_os = "linux")]
+    if let Ok(name) = rustix::thread::name() {
+        return name.to_string_lossy().into();
+    }
+    std::format!("{:?}", thread.id())
+}

@@ -1,0 +1,111 @@
+//! All named locks of the process.
+
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+use super::record::Record;
+use super::snapshot::Snapshot;
+
+static RECORDS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+static COLLECTS: AtomicBool = AtomicBool::new(true);
+
+fn records() -> MutexGuard<'static, Vec<Arc<Record>>> {
+    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The statistics of all named locks that were used, and still exist.
+///
+/// It takes a lock that is otherwise taken when a named lock is used first, and when it is dropped;
+/// threads that use the locks are not held up. In the child of a fork it may wait for ever if another
+/// thread of the parent held that lock.
+pub fn snapshot() -> Snapshot {
+    // The numbers are read without the lock.
+    let all: Vec<_> = records().clone();
+    Snapshot::new(all.iter().map(|record| record.stats()).collect())
+}
+
+/// Switches the statistics of all named locks on or off. On at first. While they are off nothing is
+/// counted, and an acquisition costs one load and a branch more than that of a lock without a name.
+pub fn set_collecting(on: bool) {
+    // Relaxed, here and below: a count that comes too early or too late by an instant is none the
+    // worse.
+    COLLECTS.store(on, Ordering::Relaxed);
+}
+
+/// Whether there is to be anything counted.
+#[inline]
+pub(super) fn is_collecting() -> bool {
+    COLLECTS.load(Ordering::Relaxed)
+}
+
+/// The statistics that belong to one lock, once there are any. Zero bytes are none.
+pub struct Statistics(AtomicPtr<Record>);
+
+/// In place of a pointer: there never are any.
+const NEVER: *mut Record = ptr::without_provenance_mut(1);
+
+impl Statistics {
+    /// None yet.
+    pub const fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    pub(super) const fn never() -> Self {
+        Self(AtomicPtr::new(NEVER))
+    }
+
+    /// Those that there are.
+    #[inline]
+    pub fn get(&self) -> Option<&Record> {
+        // Acquire: as it was made.
+        let record = self.0.load(Ordering::Acquire);
+        // SAFETY: from `Arc::into_raw`, and `self` has that reference until it is dropped.
+        (record.addr() > NEVER.addr()).then(|| unsafe { &*record })
+    }
+
+    /// Those that there are, if they are to be counted in.
+    #[inline]
+    pub fn collecting(&self) -> Option<&Record> {
+        self.get().filter(|_| is_collecting())
+    }
+
+    /// As [`collecting`](Self::collecting); made under this name if there are none yet.
+    #[inline]
+    pub(super) fn get_or_make(&self, name: &str) -> Option<&Record> {
+        if !is_collecting() {
+            return None;
+        }
+        match self.get() {
+            None if self.0.load(Ordering::Relaxed).is_null() => Some(self.make(name)),
+            record => record,
+        }
+    }
+
+    /// Those that there are, or new ones under this name.
+    #[cold]
+    pub fn make(&self, name: &str) -> &Record {
+        let mut records = records();
+        if self.get().is_none() {
+            let record = Arc::new(Record::new(name));
+            records.push(Arc::clone(&record));
+            // Release: pairs with `get`.
+            self.0.store(Arc::into_raw(record).cast_mut(), Ordering::Release);
+        }
+        drop(records);
+        // SAFETY: as in `get`.
+        unsafe { &*self.0.load(Ordering::Acquire) }
+    }
+}
+
+impl Drop for Statistics {
+    fn drop(&mut self) {
+        let record = *self.0.get_mut();
+        if record.addr() > NEVER.addr() {
+            records().retain(|other| !ptr::eq(Arc::as_ptr(other), record));
+            // SAFETY: the reference that `make` kept.
+            drop(unsafe { Arc::from_raw(record) });
+        }
+    }
+}

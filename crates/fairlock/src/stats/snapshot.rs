@@ -1,0 +1,227 @@
+//! The numbers of all named locks at one time.
+
+use core::fmt::{self, Write};
+use core::panic::Location;
+use core::time::Duration;
+use std::string::String;
+use std::vec::Vec;
+
+use super::histogram::Times;
+use super::hold::Access;
+
+/// What was counted of one named lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockStats {
+    /// Its name. Several locks may have the same.
+    pub name: String,
+    /// Of readers. A mutex has none.
+    pub reads: SideStats,
+    /// Of writers, of holders of a mutex, and of upgradable readers.
+    pub writes: SideStats,
+}
+
+/// What was counted of those that read a lock, or of those that write.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SideStats {
+    /// How often the lock was taken. Exact.
+    pub acquisitions: u64,
+    /// Waits: how long it took to have the lock, or to give up, where the first attempt failed.
+    /// All are timed.
+    pub waited: Times,
+    /// How many of the waits ended without the lock: deadline, signal or token.
+    pub given_up: u64,
+    /// How often one that came later had the lock before one that waited, in all; more if some that
+    /// waited gave up.
+    pub passed_over: u64,
+    /// How often that happened to one wait, at most.
+    pub most_passed_over: u64,
+    /// The longest wait.
+    pub longest_wait: Option<Longest>,
+    /// How long the lock was held: of each thread's acquisitions (of all writes) the first, and then
+    /// one of 64. But [`longest`](Times::longest) is of all that somebody waited for, too.
+    pub held: Times,
+    /// The longest hold. Of one that was no sample, and began before somebody waited, the time since
+    /// then counts.
+    pub longest_hold: Option<Longest>,
+}
+
+/// What took longest.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Longest {
+    /// How long.
+    pub time: Duration,
+    /// The name of the thread: Rust's, or else the system's, or else its number. Of a guard that was
+    /// sent to another thread: of that which dropped it.
+    pub thread: String,
+    /// From where it took the lock; `None` if the call came from C.
+    pub at: Option<&'static Location<'static>>,
+}
+
+impl LockStats {
+    /// Both sides, of which one may be of no use.
+    pub fn sides(&self) -> [(Access, &SideStats); 2] {
+        [(Access::Read, &self.reads), (Access::Write, &self.writes)]
+    }
+}
+
+impl SideStats {
+    /// Whether nobody has wanted the lock in this way.
+    pub fn is_unused(&self) -> bool {
+        self.acquisitions == 0 && self.waited.count == 0
+    }
+}
+
+/// Read or write.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// How long, by whom, and from where.
+impl fmt::Display for Longest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1?} by {}", self.time, self.thread)?;
+        self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
+    }
+}
+
+/// The numbers of all named locks at one time, by name; those of one name in the order in which they
+/// were first used.
+///
+/// Each number is read on its own: of a lock in use one may have an acquisition that another has not
+/// yet. They are exact once the threads have been joined.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Vec<LockStats>);
+
+impl Snapshot {
+    pub(super) fn new(mut locks: Vec<LockStats>) -> Self {
+        locks.sort_by(|a, b| a.name.cmp(&b.name));
+        Self(locks)
+    }
+
+    /// All of them.
+    pub fn locks(&self) -> &[LockStats] {
+        &self.0
+    }
+
+    /// The first lock of this name.
+    pub fn get(&self, name: &str) -> Option<&LockStats> {
+        self.0.iter().find(|lock| lock.name == name)
+    }
+
+    /// One object in JSON: `{"locks": [{"name": …, "reads": {…}, "writes": {…}}, …]}`. The members of
+    /// the inner ones are those of [`SideStats`]; times are in nanoseconds, and end with `_ns`.
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("{\"locks\":[");
+        for (i, lock) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            // Writing to a string cannot fail.
+            let _ = write!(json, "{comma}{{\"name\":{},", Quoted(&lock.name));
+            let _ =
+                write!(json, "\"reads\":{},\"writes\":{}}}", Json(&lock.reads), Json(&lock.writes));
+        }
+        json.push_str("]}");
+        json
+    }
+}
+
+/// A table: two lines for each side of a lock that was used: its numbers, and who held it longest.
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.0.iter().map(|lock| lock.name.chars().count()).max().unwrap_or(0).max(4);
+        write!(
+            f,
+            "{:width$} {:5} {:>12} {:>9} {:>8} {:>11}",
+            "lock", "", "acquisitions", "waits", "gave up", "passed over"
+        )?;
+        writeln!(
+            f,
+            " {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "wait p50", "p99", "longest", "held p50", "p99", "longest"
+        )?;
+        for lock in &self.0 {
+            for (access, side) in lock.sides().into_iter().filter(|(_, side)| !side.is_unused()) {
+                let SideStats { acquisitions, waited, given_up, passed_over, held, .. } = side;
+                write!(f, "{:width$} {access:5} {acquisitions:12}", lock.name)?;
+                write!(f, " {:9} {given_up:8} {passed_over:11}", waited.count)?;
+                for time in
+                    [waited.p50, waited.p99, waited.longest, held.p50, held.p99, held.longest]
+                {
+                    write!(f, " {time:>9.1?}")?;
+                }
+                writeln!(f)?;
+                for (what, longest) in
+                    [("held", &side.longest_hold), ("waited", &side.longest_wait)]
+                {
+                    if let Some(longest) = longest {
+                        writeln!(f, "    longest {what} {longest}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// In JSON.
+struct Json<T>(T);
+
+impl fmt::Display for Json<&SideStats> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SideStats { acquisitions, given_up, passed_over, most_passed_over, .. } = self.0;
+        write!(f, "{{\"acquisitions\":{acquisitions},\"given_up\":{given_up},")?;
+        write!(f, "\"passed_over\":{passed_over},\"most_passed_over\":{most_passed_over},")?;
+        write!(f, "\"waited\":{},\"held\":{},", Json(&self.0.waited), Json(&self.0.held))?;
+        let [wait, hold] = [&self.0.longest_wait, &self.0.longest_hold].map(|it| Json(it.as_ref()));
+        write!(f, "\"longest_wait\":{wait},\"longest_hold\":{hold}}}")
+    }
+}
+
+impl fmt::Display for Json<&Times> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Times { count, total, p50, p99, p999, longest } = self.0;
+        write!(f, "{{\"count\":{count},\"total_ns\":{},", total.as_nanos())?;
+        write!(f, "\"p50_ns\":{},\"p99_ns\":{},", p50.as_nanos(), p99.as_nanos())?;
+        write!(f, "\"p999_ns\":{},\"longest_ns\":{}}}", p999.as_nanos(), longest.as_nanos())
+    }
+}
+
+impl fmt::Display for Json<Option<&Longest>> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Longest { time, thread, at }) = self.0 else { return f.write_str("null") };
+        write!(f, "{{\"time_ns\":{},\"thread\":{},\"at\":", time.as_nanos(), Quoted(thread))?;
+        match at {
+            Some(at) => write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line()),
+            None => f.write_str("null}"),
+        }
+    }
+}
+
+/// A string of JSON.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", Escaped(self.0))
+    }
+}
+
+/// What is inside of one.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '"' | '\\' => write!(f, "\\{c}"),
+            c if c < ' ' => write!(f, "\\u{:04x}", u32::from(c)),
+            c => f.write_char(c),
+        })
+    }
+}
