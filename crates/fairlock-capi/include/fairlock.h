@@ -385,6 +385,63 @@ typedef struct fairlock_event_count_t {
 } fairlock_event_count_t;
 
 /**
+ * How long something took, in nanoseconds. Percentiles are at most a quarter longer than the true
+ * ones, and never shorter; the longest is exact.
+ */
+typedef struct fairlock_times_t {
+  /**
+   * How many there were.
+   */
+  uint64_t count;
+  /**
+   * Their sum.
+   */
+  uint64_t total_ns;
+  uint64_t p50_ns;
+  uint64_t p99_ns;
+  uint64_t p999_ns;
+  uint64_t longest_ns;
+} fairlock_times_t;
+
+/**
+ * What was counted of those that read a lock, or of those that write it or hold a mutex.
+ */
+typedef struct fairlock_stats_t {
+  /**
+   * How often the lock was taken.
+   */
+  uint64_t acquisitions;
+  /**
+   * How many waits ended without the lock.
+   */
+  uint64_t given_up;
+  /**
+   * How often one that came later had the lock before one that waited; and that of one wait, at
+   * most.
+   */
+  uint64_t passed_over;
+  uint64_t most_passed_over;
+  /**
+   * How long it took to have the lock, or to give up, where it was not free at once: all waits.
+   */
+  struct fairlock_times_t waited;
+  /**
+   * How long it was held: of each thread's acquisitions (of all, to write) one of 64. But the
+   * longest is of all that somebody waited for, too.
+   */
+  struct fairlock_times_t held;
+  /**
+   * The threads that waited and held it longest: their names, cut off if need be.
+   */
+  char longest_waiter[32];
+  char longest_holder[32];
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} fairlock_stats_t;
+
+/**
  * The version of the library in use, as "0.1.0"; FAIRLOCK_VERSION is that of the header.
  */
 FAIRLOCK_API const char *fairlock_version(void) FAIRLOCK_NOTHROW;
@@ -1561,6 +1618,69 @@ FAIRLOCK_NOTHROW;
  */
 FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOCK_NOTHROW;
 
+/**
+ * Gives the lock a name, which is copied. From then on, until it is destroyed, how it is used is
+ * counted and timed: see fairlock_stats_get. That takes some nanoseconds of each call, and 6 kB.
+ * Several locks may have one name.
+ *
+ * * 0: it has the name.
+ * * EBUSY: it has one.
+ * * EINVAL: not a lock, or `name` is null.
+ */
+FAIRLOCK_API
+int fairlock_rwlock_set_name(struct fairlock_rwlock_t *lock,
+                             const char *name)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_rwlock_set_name. While a thread waits for a condition variable, the mutex is not
+ * held; to have it again then is no further acquisition.
+ *
+ * * 0: it has the name.
+ * * EBUSY: it has one.
+ * * EINVAL: not a mutex, or `name` is null.
+ */
+FAIRLOCK_API
+int fairlock_mutex_set_name(struct fairlock_mutex_t *mutex,
+                            const char *name)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Writes what was counted of the lock with this name to `*stats`: of those that write, or hold the
+ * mutex, if `writes`, else of those that read. Of several locks with one name, of the one that had
+ * it first.
+ *
+ * * 0: done.
+ * * ENOENT: there is no such lock.
+ * * EINVAL: `name` or `stats` is null.
+ */
+FAIRLOCK_API
+int fairlock_stats_get(const char *name,
+                       bool writes,
+                       struct fairlock_stats_t *stats)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Writes a table of all locks with a name to `text`, of which `size` bytes are used at most, the
+ * last of them a zero. Returns how many bytes the table has without that zero: if not less
+ * than `size`, it was cut off. `text` may be null if `size` is zero.
+ */
+FAIRLOCK_API
+size_t fairlock_stats_table(char *text,
+                            size_t size)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_stats_table, as one object in JSON:
+ * {"locks": [{"name": ..., "reads": {...}, "writes": {...}}, ...]}.
+ */
+FAIRLOCK_API size_t fairlock_stats_json(char *text, size_t size) FAIRLOCK_NOTHROW;
+
+/**
+ * Switches the statistics of all locks with a name on or off. On at first.
+ */
+FAIRLOCK_API void fairlock_stats_set_collecting(bool on) FAIRLOCK_NOTHROW;
+
 #ifdef __cplusplus
 }
 #elif defined(__clang__)
@@ -1609,6 +1729,8 @@ FAIRLOCK_LAYOUT(fairlock_range_t, 96, 8);
 FAIRLOCK_LAYOUT(fairlock_cancel_t, 128, 8);
 FAIRLOCK_LAYOUT(fairlock_events_t, 512, 8);
 FAIRLOCK_LAYOUT(fairlock_event_count_t, 16, 8);
+FAIRLOCK_LAYOUT(fairlock_times_t, 48, 8);
+FAIRLOCK_LAYOUT(fairlock_stats_t, 224, 8);
 #undef FAIRLOCK_LAYOUT
 
 /* ThreadSanitizer does not see into the library. */

@@ -227,9 +227,9 @@ unsafe fn with(
     // SAFETY: the caller's promise.
     let both = unsafe { home::get(cond).and_then(|cond| Ok((cond, home::get(mutex)?))) };
     status(both.and_then(|(cond, mutex)| {
-        let mutex = mutex.thin().ok_or(Errno::UNSUPPORTED)?;
-        not_held_unless(mutex.is_locked())?;
-        wait(cond, mutex)
+        let thin = mutex.thin().ok_or(Errno::UNSUPPORTED)?;
+        not_held_unless(thin.is_locked())?;
+        mutex.pause(|_| wait(cond, thin))
     }))
 }
 

@@ -32,6 +32,8 @@ errno! {
     TOO_MANY_READERS = EAGAIN,
     /// No more permits can be counted.
     TOO_MANY_PERMITS = EOVERFLOW,
+    /// Nothing has that name.
+    NO_ENTRY = ENOENT,
     /// Not possible with this policy.
     UNSUPPORTED = ENOTSUP,
 }

@@ -18,6 +18,7 @@
 
 mod cancel;
 mod cond;
+mod counted;
 mod deadline;
 mod errno;
 mod events;
@@ -28,6 +29,7 @@ mod range;
 mod range_lock;
 mod rwlock;
 mod sem;
+mod stats;
 mod version;
 
 pub use cancel::*;
@@ -39,6 +41,7 @@ pub use range::*;
 pub use range_lock::*;
 pub use rwlock::*;
 pub use sem::*;
+pub use stats::*;
 pub use version::*;
 
 #[cfg(test)]

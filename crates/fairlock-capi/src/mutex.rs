@@ -1,12 +1,14 @@
 //! The mutex: bounded like the reader/writer lock, or a ticket lock whose tickets come in batches.
 
-use fairlock::Wait;
 use fairlock::platform::Native;
+use fairlock::stats::Access;
 use fairlock::thin::ThinMutex;
 use fairlock::ticket::BatchedTicketLock;
+use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
+use crate::counted::Counted;
 use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::home::{self, Home};
@@ -32,7 +34,9 @@ pub struct fairlock_mutex_t {
     memory: [u64; 3],
 }
 
-pub(crate) enum Mutex {
+pub(crate) type Mutex = Counted<Kind>;
+
+pub(crate) enum Kind {
     Thin(ThinMutex<Native>),
     /// A full lock, on the heap, as the struct has no room for it.
     Fixed(Box<Fixed>),
@@ -51,14 +55,14 @@ unsafe impl Home for fairlock_mutex_t {
 
     /// Makes a mutex of this batch size.
     fn preset(batch: u32) -> Option<Mutex> {
-        let fixed = |lock| Mutex::Fixed(Box::new(lock));
-        Some(match batch {
-            FAIRLOCK_BATCH_NONE => Mutex::Thin(ThinMutex::new_const()),
+        let fixed = |lock| Kind::Fixed(Box::new(lock));
+        Some(Mutex::new(match batch {
+            FAIRLOCK_BATCH_NONE => Kind::Thin(ThinMutex::new_const()),
             1 => fixed(Fixed::One(BatchedTicketLock::new_const())),
             4 => fixed(Fixed::Four(BatchedTicketLock::new_const())),
             8 => fixed(Fixed::Eight(BatchedTicketLock::new_const())),
             _ => return None,
-        })
+        }))
     }
 }
 
@@ -77,52 +81,57 @@ macro_rules! each {
 macro_rules! any {
     ($mutex:expr, $lock:ident => $do:expr) => {
         match $mutex {
-            Mutex::Thin($lock) => $do,
-            Mutex::Fixed(fixed) => each!(&**fixed, $lock => $do),
+            Kind::Thin($lock) => $do,
+            Kind::Fixed(fixed) => each!(&**fixed, $lock => $do),
         }
     };
 }
 
-impl Mutex {
-    /// Takes the mutex; always `Ok`.
+impl Kind {
     #[inline(always)]
-    fn lock(&self) -> Result<(), Errno> {
+    fn lock(&self) {
         match self {
             Self::Thin(lock) => lock.lock(),
             Self::Fixed(fixed) => fixed.lock(),
         }
-        Ok(())
+    }
+
+    fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
+        any!(self, lock => lock.lock_with(wait))
     }
 
     fn try_lock(&self) -> bool {
         any!(self, lock => lock.try_lock())
     }
 
-    /// Releases the mutex, if anyone holds it.
+    /// # Safety
+    /// The mutex is held, by the caller or else as the caller's mistake.
     #[inline(always)]
-    fn unlock(&self) -> Result<(), Errno> {
+    unsafe fn unlock(&self) {
         match self {
-            Self::Thin(lock) => {
-                not_held_unless(lock.is_locked())?;
-                // SAFETY: held; by the caller, or else as the caller's mistake.
-                unsafe { lock.unlock() }
-                Ok(())
-            }
-            Self::Fixed(fixed) => fixed.unlock(),
+            // SAFETY: the caller's promise.
+            Self::Thin(lock) => unsafe { lock.unlock() },
+            // SAFETY: the same.
+            Self::Fixed(fixed) => unsafe { fixed.unlock() },
         }
     }
 
     /// As [`unlock`](Self::unlock), fairly: those whose turn it is have the mutex before anyone who
     /// comes later.
-    fn unlock_fair(&self) -> Result<(), Errno> {
-        not_held_unless(self.is_locked())?;
-        // SAFETY: held; by the caller, or else as the caller's mistake.
+    ///
+    /// # Safety
+    /// As for [`unlock`](Self::unlock).
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller's promise.
         any!(self, lock => unsafe { lock.unlock_fair() });
-        Ok(())
     }
 
+    #[inline(always)]
     fn is_locked(&self) -> bool {
-        any!(self, lock => lock.is_locked())
+        match self {
+            Self::Thin(lock) => lock.is_locked(),
+            Self::Fixed(fixed) => fixed.is_locked(),
+        }
     }
 
     fn is_contended(&self) -> bool {
@@ -138,6 +147,54 @@ impl Mutex {
     }
 }
 
+impl Mutex {
+    /// Takes the mutex; always `Ok`.
+    #[inline(always)]
+    fn lock(&self) -> Result<(), Errno> {
+        if self.has_name() {
+            // It does not end without the lock.
+            let _ = self.lock_with(Wait::FOREVER);
+        } else {
+            Kind::lock(self);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
+        self.take(Access::Write, Kind::try_lock, |mutex| mutex.lock_with(wait))
+    }
+
+    fn try_lock(&self) -> bool {
+        self.attempt(Access::Write, Kind::try_lock)
+    }
+
+    /// Releases the mutex, if anyone holds it.
+    #[inline(always)]
+    fn unlock(&self) -> Result<(), Errno> {
+        not_held_unless(self.is_locked())?;
+        // SAFETY: held; by the caller, or else as the caller's mistake.
+        unsafe { if self.has_name() { self.unlock_counted() } else { Kind::unlock(self) } }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Kind::unlock`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn unlock_counted(&self) {
+        // SAFETY: the caller's promise.
+        self.leave(Access::Write, |mutex| unsafe { mutex.unlock() });
+    }
+
+    fn unlock_fair(&self) -> Result<(), Errno> {
+        not_held_unless(self.is_locked())?;
+        // SAFETY: held; by the caller, or else as the caller's mistake.
+        self.leave(Access::Write, |mutex| unsafe { mutex.unlock_fair() });
+        Ok(())
+    }
+}
+
 /// These are not inlined into the functions of the default: that would cost more than its lock
 /// does.
 impl Fixed {
@@ -149,13 +206,17 @@ impl Fixed {
 
     #[cold]
     #[inline(never)]
-    fn unlock(&self) -> Result<(), Errno> {
-        each!(self, lock => {
-            not_held_unless(lock.is_locked())?;
-            // SAFETY: held; by the caller, or else as the caller's mistake.
-            unsafe { lock.unlock() }
-        });
-        Ok(())
+    fn is_locked(&self) -> bool {
+        each!(self, lock => lock.is_locked())
+    }
+
+    /// # Safety
+    /// As for [`Kind::unlock`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        each!(self, lock => unsafe { lock.unlock() });
     }
 }
 
@@ -243,7 +304,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
         if mutex.try_lock() {
             return Ok(());
         }
-        deadline.wait(|until| any!(mutex, lock => lock.lock_with(until)))
+        deadline.wait(|until| mutex.lock_with(until))
     };
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
@@ -258,8 +319,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_mutex_t) -> c_int {
-    let lock =
-        |mutex: &Mutex| Ok(any!(mutex, lock => lock.lock_with(Wait::FOREVER.interruptible()))?);
+    let lock = |mutex: &Mutex| Ok(mutex.lock_with(Wait::FOREVER.interruptible())?);
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
 }
@@ -279,7 +339,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
     let lock = |mutex: &Mutex| {
         // SAFETY: the caller provides a token.
         let until = Wait::FOREVER.cancellable(unsafe { home::get(token)? });
-        Ok(any!(mutex, lock => lock.lock_with(until))?)
+        Ok(mutex.lock_with(until)?)
     };
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
@@ -312,14 +372,14 @@ pub unsafe extern "C" fn fairlock_mutex_unlock_fair(mutex: *mut fairlock_mutex_t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_is_locked(mutex: *const fairlock_mutex_t) -> bool {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::get(mutex) }.is_ok_and(Mutex::is_locked)
+    unsafe { home::get(mutex) }.is_ok_and(|mutex| mutex.is_locked())
 }
 
 /// Whether anyone waits for the mutex at this instant; false if it is not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_is_contended(mutex: *const fairlock_mutex_t) -> bool {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::get(mutex) }.is_ok_and(Mutex::is_contended)
+    unsafe { home::get(mutex) }.is_ok_and(|mutex| mutex.is_contended())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use fairlock::thin::ThinRwSem;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
+use crate::counted::Counted;
 use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, give, not_held_unless, status};
 use crate::events::{self, fairlock_events_t};
@@ -27,12 +28,14 @@ pub struct fairlock_rwlock_t {
     memory: [u64; 3],
 }
 
+pub(crate) type Lock = Counted<ThinRwSem<Native>>;
+
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_rwlock_t {
-    type Value = ThinRwSem<Native>;
+    type Value = Lock;
 
-    fn preset(preset: u32) -> Option<ThinRwSem<Native>> {
-        policy::preset(preset).map(ThinRwSem::with_policy)
+    fn preset(preset: u32) -> Option<Lock> {
+        policy::preset(preset).map(|policy| Lock::new(ThinRwSem::with_policy(policy)))
     }
 }
 
@@ -43,7 +46,7 @@ unsafe impl Home for fairlock_rwlock_t {
 #[inline(always)]
 unsafe fn with(
     lock: *const fairlock_rwlock_t,
-    f: impl FnOnce(&ThinRwSem<Native>) -> Result<(), Errno>,
+    f: impl FnOnce(&Lock) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(unsafe { home::get(lock) }.and_then(f))
@@ -63,7 +66,11 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
     let policy = unsafe { policy.as_ref() };
     let policy = policy.map_or(Ok(Default::default()), fairlock_policy_t::policy);
     // SAFETY: the caller provides a lock that nobody uses.
-    status(policy.and_then(|policy| unsafe { home::init(lock, ThinRwSem::with_policy(policy)) }))
+    status(
+        policy.and_then(|policy| unsafe {
+            home::init(lock, Lock::new(ThinRwSem::with_policy(policy)))
+        }),
+    )
 }
 
 /// Ends the use of a lock. Every later call with it returns EINVAL, until it is
@@ -91,7 +98,7 @@ pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_trim(lock: *mut fairlock_rwlock_t) -> c_int {
-    let trim = |sem: &ThinRwSem<Native>| {
+    let trim = |sem: &Lock| {
         if sem.keeps_full() { Err(Errno::UNSUPPORTED) } else { busy_unless(sem.trim()) }
     };
     // SAFETY: the caller provides a lock.
@@ -135,7 +142,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), ThinRwSem::try_read, ThinRwSem::read_with) }
+    unsafe { until(lock, (clock, deadline), Lock::try_read, Lock::read_with) }
 }
 
 /// Takes the lock for reading; gives up when a signal handler has run in this thread while
@@ -203,7 +210,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    let (attempt, wait) = (ThinRwSem::try_read_recursive, ThinRwSem::read_recursive_with);
+    let (attempt, wait) = (Lock::try_read_recursive, Lock::read_recursive_with);
     // SAFETY: the caller provides a lock and a time.
     unsafe { until(lock, (clock, deadline), attempt, wait) }
 }
@@ -260,7 +267,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| if_held(sem, is_read_locked, ThinRwSem::unlock_read_fair)) }
+    unsafe { with(lock, |sem| if_held(sem, is_read_locked, Lock::unlock_read_fair)) }
 }
 
 // ---- write ----
@@ -300,7 +307,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), ThinRwSem::try_write, ThinRwSem::write_with) }
+    unsafe { until(lock, (clock, deadline), Lock::try_write, Lock::write_with) }
 }
 
 /// Takes the lock for writing; gives up when a signal handler has run in this thread while
@@ -354,9 +361,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe {
-        with(lock, |sem| if_held(sem, ThinRwSem::is_write_locked, ThinRwSem::unlock_write_fair))
-    }
+    unsafe { with(lock, |sem| if_held(sem, is_write_locked, Lock::unlock_write_fair)) }
 }
 
 /// Turns the lock held for writing into one held for reading, with no gap in which another
@@ -368,7 +373,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_r
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| if_held(sem, ThinRwSem::is_write_locked, ThinRwSem::downgrade)) }
+    unsafe { with(lock, |sem| if_held(sem, is_write_locked, Lock::downgrade)) }
 }
 
 // ---- looking ----
@@ -377,21 +382,21 @@ pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_is_locked(lock: *const fairlock_rwlock_t) -> bool {
     // SAFETY: the caller provides a lock.
-    unsafe { home::get(lock) }.is_ok_and(ThinRwSem::is_locked)
+    unsafe { home::get(lock) }.is_ok_and(|sem| sem.is_locked())
 }
 
 /// Whether a writer holds the lock at this instant; false if it is not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_is_write_locked(lock: *const fairlock_rwlock_t) -> bool {
     // SAFETY: the caller provides a lock.
-    unsafe { home::get(lock) }.is_ok_and(ThinRwSem::is_write_locked)
+    unsafe { home::get(lock) }.is_ok_and(|sem| sem.is_write_locked())
 }
 
 /// Whether a thread is queued for the lock at this instant; false if it is not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_has_waiters(lock: *const fairlock_rwlock_t) -> bool {
     // SAFETY: the caller provides a lock.
-    unsafe { home::get(lock) }.is_ok_and(ThinRwSem::has_waiters)
+    unsafe { home::get(lock) }.is_ok_and(|sem| sem.has_waiters())
 }
 
 /// Writes down the policy that the lock follows.
@@ -420,7 +425,7 @@ pub unsafe extern "C" fn fairlock_rwlock_planned_wait_ns(
     grants_ahead: usize,
     wait_ns: *mut u64,
 ) -> c_int {
-    let look = |sem: &ThinRwSem<Native>| {
+    let look = |sem: &Lock| {
         let planned = if wait_ns.is_null() { Some(0) } else { sem.planned_wait_ns(grants_ahead) };
         // SAFETY: the caller provides room for a number.
         unsafe { give(wait_ns, planned.ok_or(Errno::UNSUPPORTED)?) }
@@ -451,13 +456,13 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
 // The most frequent operations, as functions that are always inlined, and that fail on misuse only.
 
 #[inline(always)]
-fn read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
+fn read(sem: &Lock) -> Result<(), Errno> {
     Ok(sem.read_with(Wait::FOREVER)?)
 }
 
 /// The result of an attempt to read.
 #[inline(always)]
-fn try_read(sem: &ThinRwSem<Native>, taken: bool) -> Result<(), Errno> {
+fn try_read(sem: &Lock, taken: bool) -> Result<(), Errno> {
     match taken {
         true => Ok(()),
         false if sem.is_saturated() => Err(Errno::TOO_MANY_READERS),
@@ -466,27 +471,27 @@ fn try_read(sem: &ThinRwSem<Native>, taken: bool) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn write(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
+fn write(sem: &Lock) -> Result<(), Errno> {
     sem.write();
     Ok(())
 }
 
 #[inline(always)]
-fn unlock_read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
-    if_held(sem, is_read_locked, ThinRwSem::unlock_read)
+fn unlock_read(sem: &Lock) -> Result<(), Errno> {
+    if_held(sem, is_read_locked, Lock::unlock_read)
 }
 
 #[inline(always)]
-fn unlock_write(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
-    if_held(sem, ThinRwSem::is_write_locked, ThinRwSem::unlock_write)
+fn unlock_write(sem: &Lock) -> Result<(), Errno> {
+    if_held(sem, is_write_locked, Lock::unlock_write)
 }
 
 /// What a holder does, if there is one.
 #[inline(always)]
 fn if_held(
-    sem: &ThinRwSem<Native>,
-    is_held: impl FnOnce(&ThinRwSem<Native>) -> bool,
-    leave: unsafe fn(&ThinRwSem<Native>),
+    sem: &Lock,
+    is_held: impl FnOnce(&Lock) -> bool,
+    leave: unsafe fn(&Lock),
 ) -> Result<(), Errno> {
     not_held_unless(is_held(sem))?;
     // SAFETY: held in this way; by the caller, or else as the caller's mistake.
@@ -494,7 +499,13 @@ fn if_held(
     Ok(())
 }
 
-fn is_read_locked(sem: &ThinRwSem<Native>) -> bool {
+#[inline(always)]
+fn is_write_locked(sem: &Lock) -> bool {
+    sem.is_write_locked()
+}
+
+#[inline(always)]
+fn is_read_locked(sem: &Lock) -> bool {
     sem.is_locked() && !sem.is_write_locked()
 }
 
@@ -506,8 +517,8 @@ fn is_read_locked(sem: &ThinRwSem<Native>) -> bool {
 unsafe fn until(
     lock: *mut fairlock_rwlock_t,
     (clock, deadline): (c_int, *const timespec),
-    attempt: fn(&ThinRwSem<Native>) -> bool,
-    wait: fn(&ThinRwSem<Native>, Wait<'static>) -> Result<(), fairlock::WaitError>,
+    attempt: fn(&Lock) -> bool,
+    wait: fn(&Lock, Wait<'static>) -> Result<(), fairlock::WaitError>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {

@@ -85,7 +85,9 @@ fn layouts() -> Vec<(&'static str, usize, usize)> {
         fairlock_range_t,
         fairlock_cancel_t,
         fairlock_events_t,
-        fairlock_event_count_t
+        fairlock_event_count_t,
+        fairlock_times_t,
+        fairlock_stats_t
     )
 }
 
@@ -112,6 +114,7 @@ fn the_committed_header_is_generated_from_the_sources() {
         "range",
         "cancel",
         "events",
+        "stats",
     ] {
         sources = sources.with_src(root.join(format!("src/{module}.rs")));
     }
