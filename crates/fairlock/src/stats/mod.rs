@@ -38,6 +38,8 @@
 //! * A percentile is up to a quarter longer than the true one: see [`Times`].
 //! * A thread that reads a lock a second time while it reads counts twice, and is timed as the second
 //!   time alone.
+//! * The place of the longest hold may be that of an earlier one if the guard was sent to another thread,
+//!   or if statistics were off when the hold began.
 //!
 //! # What it costs
 //!
@@ -45,6 +47,9 @@
 //! 6 kB of the heap once it was used. An uncontended acquisition and its release take 1 to 3 ns more
 //! (`examples/stats_cost.rs` measures that); while statistics are [off](set_collecting), one load and a branch. An acquisition that somebody
 //! waits for or during takes two looks at the clock, about 50 ns.
+//!
+//! Not for the locks of a global allocator: statistics allocate, at the first use of a lock and when
+//! something takes longer than ever.
 //!
 //! # Fork
 //!
