@@ -188,8 +188,8 @@ fn a_wait_for_a_condition_variable_is_no_hold() {
         // When this thread has the mutex, the other waits. Its hold, the first, is a sample.
         *mutex.lock() = true;
         let writes = stats_of("condition").writes;
-        assert_eq!((writes.acquisitions, writes.held.count), (2, 1));
         changed.notify_one();
+        assert_eq!((writes.acquisitions, writes.held.count), (2, 1));
     });
 }
 
