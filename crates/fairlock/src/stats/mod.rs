@@ -2,7 +2,7 @@
 //!
 //! A lock that is made with a name counts and times how it is used: acquisitions, waits, how long they
 //! were, for how long the lock was held, who held it longest and from where, and how often others went
-//! first. [`snapshot`] has the numbers of all named locks of the process.
+//! first. [`snapshot()`] has the numbers of all named locks of the process.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -55,7 +55,7 @@
 //!
 //! The child of a fork goes on with the numbers of its parent. If other threads ran at the moment of the
 //! fork, a lock that is used with a name for the first time in the child, dropped there, or held
-//! longer than ever, may wait for ever, as [`snapshot`] may.
+//! longer than ever, may wait for ever, as [`snapshot()`] may.
 
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod export;
