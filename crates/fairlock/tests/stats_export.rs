@@ -148,19 +148,22 @@ impl tracing::Subscriber for Trace {
 
 #[test]
 fn a_long_wait_is_in_the_trace_of_the_request_that_waited() {
-    let (trace, lock) = (Trace::default(), fairlock::Mutex::named("traced", ()));
-    stats::trace_long_waits(Duration::from_millis(1));
-    tracing::subscriber::with_default(trace.clone(), || {
-        let holder = lock.lock();
-        let request = tracing::info_span!("request");
-        request.in_scope(|| assert!(lock.try_lock_for(Duration::from_millis(2)).is_none()));
-        drop(holder);
+    // Alone: `tracing` asks once, for all threads, who wants this event.
+    fairlock_testing::alone(|| {
+        let (trace, lock) = (Trace::default(), fairlock::Mutex::named("traced", ()));
+        stats::trace_long_waits(Duration::from_millis(1));
+        tracing::subscriber::with_default(trace.clone(), || {
+            let holder = lock.lock();
+            let request = tracing::info_span!("request");
+            request.in_scope(|| assert!(lock.try_lock_for(Duration::from_millis(2)).is_none()));
+            drop(holder);
+        });
+        let events = &trace.0.lock().unwrap().1;
+        let [event] = &events[..] else { panic!("not one event: {events:?}") };
+        assert!(event.starts_with("request: fairlock"), "{event}");
+        for field in ["lock=\"traced\"", "access=write", "waited_us=", "at=", "stats_export.rs:"] {
+            assert!(event.contains(field), "no {field} in {event}");
+        }
+        assert!(!event.contains("held_us"), "{event}");
     });
-    let events = &trace.0.lock().unwrap().1;
-    let [event] = &events[..] else { panic!("not one event: {events:?}") };
-    assert!(event.starts_with("request: fairlock"), "{event}");
-    for field in ["lock=\"traced\"", "access=write", "waited_us=", "at=", "stats_export.rs:"] {
-        assert!(event.contains(field), "no {field} in {event}");
-    }
-    assert!(!event.contains("held_us"), "{event}");
 }
