@@ -1,9 +1,9 @@
 //! Mistakes on purpose: negative controls of the concurrency tester (`fairlock_sim::tester`), of
 //! the model checks and of tests. Each of these has to find its mistakes.
 //!
-//! Only a build with `--cfg fairlock_faults`, or one of this crate's own tests, can make them, and
-//! there only threads that run inside `with_fault`; in every other build [`active`] is `false`. The lines
-//! that make most of them are in no source that ships: `scripts/mutants` puts them into a copy.
+//! Only a copy of the sources, where `fairlock_faults` holds, or one of this crate's own tests can make them,
+//! and there only threads that run inside `with_fault`; in every other build [`active`] is `false`. The lines
+//! that make most of them are in no source that ships: `scripts/mutants` puts them into the copy.
 
 use crate::wait::Kind;
 
