@@ -121,6 +121,8 @@
 //! all locks do is counted in [`events`], which is off at first, and costs next to nothing then.
 #![cfg_attr(not(any(test, fairlock_loom)), no_std)]
 #![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
+// docs.rs says of each item which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(fairlock_loom))))]
 #![warn(missing_docs)]
 
 #[cfg(feature = "alloc")]
