@@ -112,8 +112,8 @@
 //! # Rust version
 //!
 //! The crate needs Rust 1.85, which Debian stable has; with the feature `lock_api_05`, 1.95, as that
-//! version of `lock_api` does. A release that needs a newer one is a minor version, and needs none
-//! newer than Debian stable's.
+//! version of `lock_api` does. A release that needs a newer one is a minor version, and never needs
+//! one that is newer than Debian stable's.
 //!
 //! # Statistics
 //!
