@@ -1,8 +1,16 @@
-//! Compiles the C and C++ shims of the `native-peers` feature; without the
-//! feature, nothing.
+//! Tells which Rust it is, whose standard library is a peer; and compiles the C and C++ shims of the
+//! `native-peers` feature.
+
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    let said = std::env::var_os("RUSTC")
+        .and_then(|rustc| Command::new(rustc).arg("--version").output().ok())
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    // As in "rustc 1.95.0 (59807616e 2026-04-14)".
+    let version = said.as_deref().and_then(|said| said.split(' ').nth(1));
+    println!("cargo::rustc-env=FAIRLOCK_RUSTC={}", version.unwrap_or("unknown"));
     #[cfg(feature = "native-peers")]
     native_peers::build();
 }

@@ -43,7 +43,7 @@ fn run(
     let read = || workloads.iter().map(Path::new).chain(flags.baseline.as_deref());
     target.iter().try_for_each(|target| target.check_spares(read()))?;
     let file_system = try_direct_io(&plan)?;
-    let machine = Machine::this();
+    let machine = Machine::this().with_peers();
     for cell in plan.tables.iter_mut().flatten() {
         cell.busy_turns_per_us = machine.busy_turns_per_us;
     }

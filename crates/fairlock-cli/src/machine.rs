@@ -1,8 +1,11 @@
 //! The machine a run was made on, as far as it explains the figures.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::clock::{Clock, calibrate_busy};
+use crate::peers;
 
 /// The `machine` object of the results.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +26,9 @@ pub struct Machine {
     pub clock_read_ns: f64,
     /// Turns of the busy section's loop in one microsecond.
     pub busy_turns_per_us: u64,
+    /// Versions of the locks to compare with, where these are measured.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub peers: BTreeMap<&'static str, String>,
 }
 
 impl Machine {
@@ -40,7 +46,13 @@ impl Machine {
             clock: clock.name(),
             clock_read_ns: (clock.read_cost_ns() * 10.0).round() / 10.0,
             busy_turns_per_us: calibrate_busy(),
+            peers: BTreeMap::new(),
         }
+    }
+
+    /// With the versions of the locks that are measured on it.
+    pub fn with_peers(self) -> Self {
+        Self { peers: peers::versions(), ..self }
     }
 
     /// The machine in one line, for people.
@@ -49,11 +61,22 @@ impl Machine {
         let slack = self
             .timer_slack_ns
             .map_or_else(String::new, |ns| format!(", timer slack {} us", ns as f64 / 1_000.0));
-        format!(
+        let mut line = format!(
             "{} CPU{plural} ({}), {}{slack}, {} {} ns a read",
             self.cpus, self.cpu_model, self.system, self.clock, self.clock_read_ns,
-        )
+        );
+        for (name, version) in &self.peers {
+            line += &format!(", {}", peer(name, version));
+        }
+        line
     }
+}
+
+/// A lock to compare with and its version, for people: the second of one crate by its version only.
+pub fn peer(name: &str, version: &str) -> String {
+    let name = name.split("_0.").next().unwrap_or(name);
+    let of = if name == "pthread" { "glibc" } else { name };
+    format!("{of} {version}")
 }
 
 /// CPUs that this program may use.

@@ -52,7 +52,7 @@ use clap::{CommandFactory, Parser};
 #[cfg(test)]
 use fairlock_testing as _; // the watchdog
 use fairlock_workloads::{
-    cell, clock, direct_file, disturbance, error, interference, locks, stats, workload,
+    cell, clock, direct_file, disturbance, error, interference, locks, peers, stats, workload,
 };
 
 use args::{Cli, Command, MachinesCommand};

@@ -1,11 +1,13 @@
 //! Results that an earlier command wrote with `--json`, read back.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::error::Error;
 use crate::json::SCHEMA;
+use crate::machine::peer;
 use crate::row::Row;
 use crate::sim::canonical;
 use crate::units::several;
@@ -39,6 +41,8 @@ pub struct Machine {
     pub cpus: Option<usize>,
     pub cpu_model: Option<String>,
     pub kernel: Option<String>,
+    /// Versions of the locks to compare with.
+    pub peers: BTreeMap<String, String>,
 }
 
 impl Results {
@@ -61,12 +65,13 @@ impl Results {
     }
 }
 
-/// Where something was measured, on which day and with which version.
+/// Where something was measured, on which day and with which versions.
 pub fn origin(machine: &Machine, made: Option<&str>, version: Option<&str>) -> String {
     let day = made.map(|made| made.split('T').next().unwrap_or(made).to_owned());
     let version = version.map(|version| format!("version {version}"));
-    let parts = [Some(machine.name()), day, version];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let parts = [Some(machine.name()), day, version].into_iter().flatten();
+    let peers = machine.peers.iter().map(|(name, version)| peer(name, version));
+    parts.chain(peers).collect::<Vec<_>>().join(", ")
 }
 
 impl Machine {
@@ -82,5 +87,21 @@ impl Machine {
         let model = self.cpu_model.as_ref().map_or_else(String::new, |model| format!(" ({model})"));
         let kernel = self.kernel.as_ref().map_or_else(String::new, |kernel| format!(", {kernel}"));
         format!("{cpus}{model}{kernel}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_names_the_versions_of_the_peers() {
+        let peers = [("pthread", "2.36"), ("parking_lot_0.12", "0.12.5")]
+            .map(|(name, version)| (name.to_owned(), version.to_owned()));
+        let machine = Machine { cpus: Some(2), peers: peers.into(), ..Machine::default() };
+        assert_eq!(
+            origin(&machine, Some("2026-11-25T10:00:00Z"), Some("0.1.0")),
+            "2 CPUs, 2026-11-25, version 0.1.0, parking_lot 0.12.5, glibc 2.36"
+        );
     }
 }

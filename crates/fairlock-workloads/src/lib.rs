@@ -14,7 +14,7 @@ pub mod disturbance;
 pub mod error;
 pub mod interference;
 pub mod locks;
-mod peers;
+pub mod peers;
 mod reference;
 pub mod simulated;
 pub mod stats;

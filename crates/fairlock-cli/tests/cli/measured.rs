@@ -100,6 +100,9 @@ fn json_has_the_documented_schema() {
     for key in ["cpus", "timer_slack_ns", "busy_turns_per_us"] {
         assert!(document["machine"][key].as_u64().is_some(), "{key}");
     }
+    for peer in ["std", "parking_lot"] {
+        assert!(document["machine"]["peers"][peer].is_string(), "{peer}");
+    }
 
     let handoff = rows(&document, "workload", "handoff");
     assert_eq!(handoff.len(), 4, "two locks, busy and sleep");

@@ -25,6 +25,7 @@ pub fn all() -> Vec<LockEntry> {
     locks.extend(reference::entries::<Native, Real>());
     locks.extend(peers::std::entries());
     locks.extend(peers::parking_lot::entries());
+    locks.extend(peers::saa::entries());
     #[cfg(target_os = "linux")]
     locks.extend(peers::pthread::entries());
     locks.extend(peers::range::entries());

@@ -1,7 +1,9 @@
 //! The C library's locks: `pthread_rwlock_t` in glibc's two kinds that differ, `pthread_mutex_t` in
-//! two kinds, also with `pthread_cond_t`, and `pthread_spinlock_t`.
+//! three kinds, also with `pthread_cond_t`, and `pthread_spinlock_t`.
 
 use std::cell::UnsafeCell;
+#[cfg(target_env = "gnu")]
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
@@ -90,22 +92,29 @@ impl<const PREFER_WRITER: bool> RwBench for RwLock<PREFER_WRITER> {
     }
 }
 
-/// `ADAPTIVE` spins for a while before it sleeps.
-struct Mutex<const ADAPTIVE: bool>(Box<Padded<Shared<libc::pthread_mutex_t>>>);
+/// One of the C library's mutexes: of this type and this protocol.
+struct Mutex<const TYPE: libc::c_int, const PROTOCOL: libc::c_int>(
+    Box<Padded<Shared<libc::pthread_mutex_t>>>,
+);
 
-impl<const ADAPTIVE: bool> RwBench for Mutex<ADAPTIVE> {
+type Plain = Mutex<{ libc::PTHREAD_MUTEX_DEFAULT }, { libc::PTHREAD_PRIO_NONE }>;
+/// Spins for a while before it sleeps.
+type Adaptive = Mutex<{ libc::PTHREAD_MUTEX_ADAPTIVE_NP }, { libc::PTHREAD_PRIO_NONE }>;
+/// The system hands it over, to the waiter of the highest priority, and lends that priority to the holder.
+type Inherits = Mutex<{ libc::PTHREAD_MUTEX_DEFAULT }, { libc::PTHREAD_PRIO_INHERIT }>;
+
+impl<const TYPE: libc::c_int, const PROTOCOL: libc::c_int> RwBench for Mutex<TYPE, PROTOCOL> {
     fn new() -> Self {
         let lock = boxed(libc::PTHREAD_MUTEX_INITIALIZER);
-        if ADAPTIVE {
-            let mut attr = MaybeUninit::uninit();
-            let attr = attr.as_mut_ptr();
-            // SAFETY: as in `RwLock::new`.
-            unsafe {
-                check(libc::pthread_mutexattr_init(attr));
-                check(libc::pthread_mutexattr_settype(attr, libc::PTHREAD_MUTEX_ADAPTIVE_NP));
-                check(libc::pthread_mutex_init(lock.0.get(), attr));
-                check(libc::pthread_mutexattr_destroy(attr));
-            }
+        let mut attr = MaybeUninit::uninit();
+        let attr = attr.as_mut_ptr();
+        // SAFETY: as in `RwLock::new`.
+        unsafe {
+            check(libc::pthread_mutexattr_init(attr));
+            check(libc::pthread_mutexattr_settype(attr, TYPE));
+            check(libc::pthread_mutexattr_setprotocol(attr, PROTOCOL));
+            check(libc::pthread_mutex_init(lock.0.get(), attr));
+            check(libc::pthread_mutexattr_destroy(attr));
         }
         Self(lock)
     }
@@ -217,6 +226,13 @@ fn after(timeout: Duration) -> libc::timespec {
     time
 }
 
+/// The C library's version.
+#[cfg(target_env = "gnu")]
+pub fn version() -> String {
+    // SAFETY: a string of the C library's that stays.
+    unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_string_lossy().into_owned()
+}
+
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
@@ -224,15 +240,19 @@ pub fn entries() -> Vec<LockEntry> {
             "pthread",
             "pthread_rwlock_t and pthread_mutex_t of the C library, default kinds",
         )
-        .with_mutex::<Mutex<false>>()
+        .with_mutex::<Plain>()
         .with_condvar::<Monitor<Mutexed>>(),
         LockEntry::rw::<RwLock<true>>(
             "pthread:writer",
             "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
         ),
-        LockEntry::mutex::<Mutex<true>>(
+        LockEntry::mutex::<Adaptive>(
             "pthread:adaptive",
             "pthread_mutex_t, PTHREAD_MUTEX_ADAPTIVE_NP: spins, then sleeps",
+        ),
+        LockEntry::mutex::<Inherits>(
+            "pthread:inherit",
+            "pthread_mutex_t, PTHREAD_PRIO_INHERIT: the system hands it over",
         ),
         LockEntry::mutex::<Spin>("pthread:spin", "pthread_spinlock_t: spins, never sleeps"),
     ]
