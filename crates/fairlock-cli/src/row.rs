@@ -157,8 +157,8 @@ optional! {
         pub free_while_waited: f64,
         /// The part of that time in which another waiter was awake but had no CPU.
         pub free_without_cpu: f64,
-        /// Of simulated runs: why waits of more than 1 ms were that long, both sides together; all of
-        /// the runs, not their median.
+        /// Why waits of more than 1 ms were that long, both sides together; all of the runs, not their
+        /// median.
         pub long_waits: LongWaits,
     }
 }

@@ -3,6 +3,7 @@
 pub mod program;
 pub mod scenario;
 mod shown;
+pub mod why;
 
 use std::collections::HashSet;
 
@@ -42,6 +43,7 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
         }
     });
     out.push_str(&disturbed(&rows));
+    out.push_str(&why::long_waits(&rows, width));
     for row in rows.iter().filter(|row| row.error.is_some()) {
         let why = row.error.as_deref().unwrap_or_default();
         out.push_str(&format!(

@@ -342,53 +342,69 @@ pub struct Free {
     pub without_cpu: f64,
 }
 
-/// What the time of a wait went into, in nanoseconds: each is in one part, the first that applies from
-/// `on_the_way_ns` on. See `simulated::why`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Split {
+/// Defines the parts of a wait, with their names in tables. Who measured knows some of them; the others
+/// are `None`.
+macro_rules! parts {
+    ($($(#[$about:meta])* $part:ident: $name:literal,)*) => {
+        /// What the time of a wait went into, in nanoseconds: each is in one part. See `simulated::why` and
+        /// `workload::why`.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Split {
+            $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none")]
+            pub $part: Option<u64>,)*
+        }
+
+        impl Split {
+            /// The parts that are known, each with its name in tables.
+            pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($name, self.$part)),*].into_iter().filter_map(|(name, ns)| Some((name, ns?)))
+            }
+
+            fn plus(self, other: Self) -> Self {
+                Self { $($part: plus(self.$part, other.$part),)* }
+            }
+        }
+    };
+}
+
+parts! {
+    /// Simulated. Only threads are inside that have taken the lock since the waiter asked.
+    behind_others_ns: "behind others",
+    /// Simulated. Somebody is inside who was when the waiter asked.
+    holder_inside_ns: "holder inside",
+    /// Simulated. None of those inside has a CPU, though they do not sleep.
+    holder_without_cpu_ns: "holder without CPU",
+    /// Real. The waiter has a CPU: it spins, or is in the kernel.
+    running_ns: "running",
+    /// Real. The waiter sleeps.
+    asleep_ns: "asleep",
     /// The waiter was woken, and has not had a CPU since.
-    pub on_the_way_ns: u64,
-    /// The waiter was awake and lost its CPU: it yielded, was preempted, or a host took the CPU.
-    pub without_cpu_ns: u64,
-    /// None of those inside has a CPU, though they do not sleep.
-    pub holder_without_cpu_ns: u64,
-    /// Somebody is inside who was when the waiter asked.
-    pub holder_inside_ns: u64,
-    /// Only threads are inside that have taken the lock since the waiter asked.
-    pub behind_others_ns: u64,
-    /// Nobody is inside, and the waiter sleeps, or has a CPU and does not take the lock.
-    pub lock_free_ns: u64,
+    on_the_way_ns: "on the way",
+    /// The waiter was awake and lost its CPU: it yielded, was preempted, or, simulated, a host took the
+    /// CPU.
+    without_cpu_ns: "without CPU",
+    /// Real. One of the last two: the waiter both slept and lost its CPU, and which took how long is not
+    /// known.
+    runnable_ns: "one of these",
+    /// Simulated. Nobody is inside, and the waiter sleeps, or has a CPU and does not take the lock.
+    lock_free_ns: "lock free",
 }
 
 impl Split {
     /// The length of the wait.
     pub fn total_ns(&self) -> u64 {
-        self.parts().iter().map(|(_, ns)| ns).sum()
-    }
-
-    /// The parts, each with its name in tables.
-    pub fn parts(&self) -> [(&'static str, u64); 6] {
-        [
-            ("behind others", self.behind_others_ns),
-            ("holder inside", self.holder_inside_ns),
-            ("holder without CPU", self.holder_without_cpu_ns),
-            ("on the way", self.on_the_way_ns),
-            ("without CPU", self.without_cpu_ns),
-            ("lock free", self.lock_free_ns),
-        ]
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            on_the_way_ns: self.on_the_way_ns + other.on_the_way_ns,
-            without_cpu_ns: self.without_cpu_ns + other.without_cpu_ns,
-            holder_without_cpu_ns: self.holder_without_cpu_ns + other.holder_without_cpu_ns,
-            holder_inside_ns: self.holder_inside_ns + other.holder_inside_ns,
-            behind_others_ns: self.behind_others_ns + other.behind_others_ns,
-            lock_free_ns: self.lock_free_ns + other.lock_free_ns,
-        }
+        self.parts().map(|(_, ns)| ns).sum()
     }
 }
+
+/// The sum of those that are known.
+fn plus(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).reduce(|a, b| a + b)
+}
+
+/// A wait that takes longer is long.
+pub const LONG_NS: u64 = 1_000_000;
 
 /// Waits of more than 1 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -398,21 +414,41 @@ pub struct LongWaits {
     pub all: Split,
     /// The longest of them.
     pub longest: Split,
+    /// What is known besides of the waits of real threads.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+/// What the kernel told of waits of real threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// No more of the waits' time than this is in a wrong part.
+    pub uncertain_ns: u64,
+    /// How often the waiters went to sleep.
+    pub sleeps: u64,
+    /// How often they lost their CPUs while awake, for another thread.
+    pub preemptions: u64,
 }
 
 impl LongWaits {
-    /// Adds a wait.
-    pub fn add(&mut self, wait: Split) {
-        *self = self.and(Self { count: 1, all: wait, longest: wait });
+    /// One wait.
+    pub fn one(wait: Split, seen: Option<Seen>) -> Self {
+        Self { count: 1, all: wait, longest: wait, seen }
     }
 
     /// These and others.
     pub fn and(self, other: Self) -> Self {
         let other_is_longer = other.longest.total_ns() > self.longest.total_ns();
+        let seen = self.seen.into_iter().chain(other.seen).reduce(|a, b| Seen {
+            uncertain_ns: a.uncertain_ns + b.uncertain_ns,
+            sleeps: a.sleeps + b.sleeps,
+            preemptions: a.preemptions + b.preemptions,
+        });
         Self {
             count: self.count + other.count,
             all: self.all.plus(other.all),
             longest: if other_is_longer { other.longest } else { self.longest },
+            seen,
         }
     }
 }

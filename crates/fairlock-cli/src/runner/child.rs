@@ -162,9 +162,10 @@ fn measure(cell: &Cell) -> Result<CellReport, Error> {
     let lock = registry::find(&cell.lock)?;
     let _background = Background::begin(cell.disturbance.loops(machine::cpus()))?;
     let before = Times::now();
-    let report = lock.run(cell, &Real::new(cell))?;
+    let testbed = Real::new(cell);
+    let report = lock.run(cell, &testbed)?;
     let interference = Times::now().zip(before).map(|(after, before)| after.since(&before));
-    Ok(CellReport { interference, ..report })
+    Ok(CellReport { interference, long_waits: testbed.long_waits(), ..report })
 }
 
 /// Ends this process when the parent ends: then nobody is left to take the result.

@@ -20,7 +20,6 @@ mod score;
 mod shard;
 mod table;
 mod unknowns;
-mod why;
 
 use std::path::Path;
 use std::process::ExitCode;

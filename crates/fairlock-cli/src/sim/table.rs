@@ -6,12 +6,12 @@ use super::compare::{is_real, is_relative};
 use super::judge::{free_while_waited, judgement, over_unknowns};
 use super::rows::Rows;
 use super::unknowns::is_varied;
-use super::why::long_waits;
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
 use crate::table::{
     case, jain, lengths, longest, or_dash, pauses, program, scenario, side, starved, threads,
+    why::long_waits,
 };
 use crate::units::{count, digits, kops, percent, several, time};
 
@@ -45,7 +45,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
-        out.push_str(&long_waits(&rows, width));
+        out.push_str(&long_waits(rows.all(), width));
         if rows.all().len() < all.all().len() {
             out.push_str(&over_unknowns(&all));
         }

@@ -1,40 +1,51 @@
 //! Why waits were long, as a table.
 
-use super::rows::Rows;
-use crate::cell::{LongWaits, Split};
-use crate::layout::{Column, Table};
-use crate::row::locks;
+use crate::cell::LongWaits;
+use crate::layout::{Column, Table, or_dash};
+use crate::row::{Row, locks};
 use crate::units::{count, percent, time};
 
 /// A line for the long waits of each lock, those of all its cells together, and one for the longest
 /// of them. Empty if no wait was long.
-pub fn long_waits(rows: &Rows<'_>, width: Option<usize>) -> String {
-    let names = Split::default().parts().map(|(name, _)| Column::figure(name));
-    let figures = [Column::figure("waits"), Column::figure("time")];
-    let mut table = Table::new([Column::lock()].into_iter().chain(figures).chain(names));
-    let mut is_empty = true;
-    for lock in locks(rows.iter()) {
-        let of_lock = rows.iter().filter(|row| row.lock == lock);
-        let found = of_lock
-            .filter_map(|row| row.figures.long_waits)
-            .reduce(LongWaits::and)
-            .unwrap_or_default();
-        if found.count == 0 {
-            continue;
-        }
-        is_empty = false;
-        for (waits, split) in
-            [(count(found.count), found.all), ("longest".to_owned(), found.longest)]
-        {
+pub fn long_waits(rows: &[&Row], width: Option<usize>) -> String {
+    let found: Vec<_> = locks(rows.iter().copied())
+        .into_iter()
+        .filter_map(|lock| {
+            let of_lock = rows.iter().filter(|row| row.lock == lock);
+            let found = of_lock.filter_map(|row| row.figures.long_waits).reduce(LongWaits::and)?;
+            (found.count > 0).then_some((lock, found))
+        })
+        .collect();
+    let Some((_, first)) = found.first() else { return String::new() };
+    let is_real = first.seen.is_some();
+    let parts = first.all.parts().map(|(name, _)| Column::figure(name));
+    let seen = ["unsure", "sleeps", "preempted"].map(Column::figure);
+    let lead = [Column::lock(), Column::figure("waits"), Column::figure("time")];
+    let mut table = Table::new(lead.into_iter().chain(parts).chain(seen));
+    for (lock, found) in &found {
+        let (all, longest) = (count(found.count), "longest".to_owned());
+        for (waits, split, seen) in [(all, found.all, found.seen), (longest, found.longest, None)] {
             let total = split.total_ns();
-            let shares = split.parts().map(|(_, ns)| percent(ns as f64 / total as f64));
-            table.row([lock.to_owned(), waits, time(total)].into_iter().chain(shares));
+            let share = |ns: u64| percent(ns as f64 / total as f64);
+            let each = |n: u64| format!("{:.1}", n as f64 / found.count as f64);
+            let besides = [
+                or_dash(seen, |seen| share(seen.uncertain_ns)),
+                or_dash(seen, |seen| each(seen.sleeps)),
+                or_dash(seen, |seen| each(seen.preemptions)),
+            ];
+            let shares = split.parts().map(|(_, ns)| share(ns));
+            let lead = [(*lock).to_owned(), waits, time(total)];
+            table.row(lead.into_iter().chain(shares).chain(besides));
         }
     }
-    if is_empty {
-        return String::new();
+    if !is_real {
+        ["unsure", "sleeps", "preempted"].into_iter().for_each(|head| table.leave_out(head));
     }
-    let note =
-        "shares of their time, all seeds; without CPU: awake before; lock free: nobody inside";
-    table.titled("waits of more than 1 ms", note, width)
+    table.titled("waits of more than 1 ms", if is_real { REAL } else { SIMULATED }, width)
 }
+
+const SIMULATED: &str =
+    "shares of their time, all seeds; without CPU: awake before; lock free: nobody inside";
+const REAL: &str = "shares of their time, all runs; on the way: woken, without a CPU yet; without CPU: \
+     awake before;\none of these: a waiter did both; unsure: at most this much is in a wrong column; \
+     sleeps, preempted: a wait";

@@ -90,6 +90,33 @@ fn what_a_run_was_beside_is_in_table_and_json() {
     }
 }
 
+/// No wait in it is longer than the longest that was measured, and each has all of its parts.
+#[test]
+#[cfg(target_os = "linux")]
+fn why_waits_were_long_is_said_of_waits_that_were_measured() {
+    let args = ["bench", "handoff", "--case", "busy", "--locks", "std,pthread"];
+    let document = run_json(&[&args[..], &TINY].concat(), 0);
+    for row in document["rows"].as_array().unwrap() {
+        let found = &row["long_waits"];
+        assert_numbers(found, &["count", "uncertain_ns", "sleeps", "preemptions"]);
+        let sum = |split: &str| -> u64 {
+            let parts = found[split].as_object().unwrap().values();
+            parts.map(|ns| ns.as_u64().unwrap()).sum()
+        };
+        if found["count"].as_u64() > Some(0) {
+            let parts =
+                ["running_ns", "asleep_ns", "on_the_way_ns", "without_cpu_ns", "runnable_ns"];
+            assert_numbers(&found["all"], &parts);
+            let measured = row["wait_max_ns"].as_u64().unwrap();
+            let longest = sum("longest");
+            assert!(longest > 1_000_000 && longest <= measured + measured / 50, "{row}");
+            assert!(sum("all") >= longest, "{row}");
+        } else {
+            assert_eq!(sum("all"), 0, "{row}");
+        }
+    }
+}
+
 #[test]
 fn json_has_the_documented_schema() {
     let args = ["bench", "handoff", "reader-spin", "read-mostly", "--locks", "std,parking_lot"];

@@ -253,7 +253,7 @@ impl Testbed for Simulated {
         self.waits.with(|waits| waits.leaves(fairlock_sim::now(), fairlock_sim::thread()));
     }
 
-    fn released(&self, side: Side) {
+    fn released(&self, side: Side, _asked: u64, _acquired: u64) {
         mark(Mark::Released(side.name()));
         self.free.with(|locks| locks.released(fairlock_sim::thread()));
         self.waits.with(|waits| waits.released(fairlock_sim::thread()));

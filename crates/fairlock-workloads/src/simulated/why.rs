@@ -14,10 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fairlock_sim::ThreadState;
 
-use crate::cell::{LongWaits, Split};
-
-/// A wait that takes longer is long.
-const LONG_NS: u64 = 1_000_000;
+use crate::cell::{LONG_NS, LongWaits, Split};
 
 /// The waits of one simulation.
 #[derive(Default)]
@@ -133,7 +130,7 @@ impl Waits {
         let (entry, clocks) = (lock.entries, lock.clocks);
         let this = self.thread(thread);
         (this.stage, this.lock, this.entry, this.asked) = (Stage::Waits, number, entry, now);
-        (this.counted_until, this.clocks, this.split) = (now, clocks, Split::default());
+        (this.counted_until, this.clocks, this.split) = (now, clocks, NOTHING);
         this.is_behind_first = is_behind_first;
     }
 
@@ -150,7 +147,7 @@ impl Waits {
         lock.entries += 1;
         lock.inside.insert(this.entry);
         if now >= self.begins_ns && now - this.asked > LONG_NS {
-            self.found.add(this.split);
+            self.found = self.found.and(LongWaits::one(this.split, None));
         }
     }
 
@@ -234,8 +231,8 @@ impl Waits {
         lock.count(now);
         let split = &mut this.split;
         match this.lacks {
-            Lacks::WakeUp => split.on_the_way_ns += now - this.counted_until,
-            Lacks::Cpu => split.without_cpu_ns += now - this.counted_until,
+            Lacks::WakeUp => add(&mut split.on_the_way_ns, now - this.counted_until),
+            Lacks::Cpu => add(&mut split.without_cpu_ns, now - this.counted_until),
             Lacks::Lock => {
                 let (before, after) = (&this.clocks, &lock.clocks);
                 let held = if this.is_behind_first {
@@ -243,9 +240,10 @@ impl Waits {
                 } else {
                     &mut split.behind_others_ns
                 };
-                *held += after.held - before.held;
-                split.holder_without_cpu_ns += after.held_without_cpu - before.held_without_cpu;
-                split.lock_free_ns += after.free - before.free;
+                add(held, after.held - before.held);
+                let without_cpu = after.held_without_cpu - before.held_without_cpu;
+                add(&mut split.holder_without_cpu_ns, without_cpu);
+                add(&mut split.lock_free_ns, after.free - before.free);
             }
         }
         (this.counted_until, this.clocks) = (now, lock.clocks);
@@ -255,6 +253,23 @@ impl Waits {
     pub fn found(&self) -> Option<LongWaits> {
         (!self.locks.is_empty()).then_some(self.found)
     }
+}
+
+/// The parts that a simulation knows, of a wait that has just begun.
+const NOTHING: Split = Split {
+    on_the_way_ns: Some(0),
+    without_cpu_ns: Some(0),
+    holder_without_cpu_ns: Some(0),
+    holder_inside_ns: Some(0),
+    behind_others_ns: Some(0),
+    lock_free_ns: Some(0),
+    running_ns: None,
+    asleep_ns: None,
+    runnable_ns: None,
+};
+
+fn add(part: &mut Option<u64>, ns: u64) {
+    *part = part.map(|before| before + ns);
 }
 
 fn change(number: usize, up: bool) -> usize {
@@ -281,7 +296,7 @@ mod tests {
 
     /// The one long wait that was found.
     fn one(waits: &Waits) -> Split {
-        let LongWaits { count, all, longest } = waits.found().unwrap();
+        let LongWaits { count, all, longest, .. } = waits.found().unwrap();
         assert_eq!((count, all), (1, longest));
         all
     }
@@ -306,12 +321,13 @@ mod tests {
         waits.state(21 * MS, 1, Running); // 6: on the way
         waits.acquired(21 * MS, 1);
         let expected = Split {
-            holder_inside_ns: MS,
-            holder_without_cpu_ns: 2 * MS,
-            without_cpu_ns: 3 * MS,
-            behind_others_ns: 4 * MS,
-            lock_free_ns: 5 * MS,
-            on_the_way_ns: 6 * MS,
+            holder_inside_ns: Some(MS),
+            holder_without_cpu_ns: Some(2 * MS),
+            without_cpu_ns: Some(3 * MS),
+            behind_others_ns: Some(4 * MS),
+            lock_free_ns: Some(5 * MS),
+            on_the_way_ns: Some(6 * MS),
+            ..Split::default()
         };
         assert_eq!(one(&waits), expected);
         assert_eq!(expected.total_ns(), 21 * MS);
@@ -331,7 +347,7 @@ mod tests {
         releases(&mut waits, 6 * MS, 3);
         waits.acquired(6 * MS, 2);
         let split = one(&waits);
-        assert_eq!((split.holder_inside_ns, split.behind_others_ns), (5 * MS, MS));
+        assert_eq!((split.holder_inside_ns, split.behind_others_ns), (Some(5 * MS), Some(MS)));
     }
 
     #[test]
@@ -348,7 +364,8 @@ mod tests {
         releases(&mut waits, 10 * MS, 0);
         waits.acquired(10 * MS, 2);
         let split = one(&waits);
-        assert_eq!((split.holder_inside_ns, split.holder_without_cpu_ns), (3 * MS, 7 * MS));
+        let held = (split.holder_inside_ns, split.holder_without_cpu_ns);
+        assert_eq!(held, (Some(3 * MS), Some(7 * MS)));
     }
 
     #[test]
@@ -362,8 +379,9 @@ mod tests {
         waits.released(0);
         waits.acquired(7 * MS, 1);
         let split = one(&waits);
-        assert_eq!((split.holder_inside_ns, split.holder_without_cpu_ns), (MS, 4 * MS));
-        assert_eq!((split.lock_free_ns, split.total_ns()), (2 * MS, 7 * MS));
+        let held = (split.holder_inside_ns, split.holder_without_cpu_ns);
+        assert_eq!(held, (Some(MS), Some(4 * MS)));
+        assert_eq!((split.lock_free_ns, split.total_ns()), (Some(2 * MS), 7 * MS));
     }
 
     #[test]
@@ -388,6 +406,6 @@ mod tests {
         waits.asks(2 * MS, 1, 0);
         releases(&mut waits, 5 * MS, 0);
         waits.acquired(5 * MS, 1);
-        assert_eq!(one(&waits).holder_inside_ns, 3 * MS);
+        assert_eq!(one(&waits).holder_inside_ns, Some(3 * MS));
     }
 }

@@ -90,7 +90,7 @@ fn repeat<T: Testbed>(
         let (acquired, done) = operate();
         done?;
         let released = testbed.now();
-        testbed.released(side);
+        testbed.released(side, asked, acquired);
         let phase = testbed.phase(gate);
         if phase != Phase::WarmUp {
             all.latency.record(released.saturating_sub(asked));

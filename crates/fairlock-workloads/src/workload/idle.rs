@@ -2,6 +2,7 @@
 //! something else; another one has come meanwhile. From the release on nobody is in the other's
 //! way: how long does it take until that one has the lock?
 
+use std::cell::OnceCell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
@@ -179,9 +180,10 @@ fn hold<T: Testbed>(
 ) {
     let section_ns = u64::from(cell.range.section_ns.unwrap_or(0));
     loop {
-        testbed.asks(Side::Write);
+        let (asked, acquired) = (testbed.asks(Side::Write), OnceCell::new());
         write(&|| {
-            let was_waited_for = shared.enters(testbed, gate, testbed.acquired(Side::Write));
+            let acquired = *acquired.get_or_init(|| testbed.acquired(Side::Write));
+            let was_waited_for = shared.enters(testbed, gate, acquired);
             match cell.case {
                 Case::Sleep => testbed.sleep(Duration::from_nanos(section_ns)),
                 _ => testbed.work(section_ns),
@@ -189,7 +191,7 @@ fn hold<T: Testbed>(
             testbed.leaves(Side::Write);
             shared.leaves(was_waited_for, testbed.now());
         });
-        testbed.released(Side::Write);
+        testbed.released(Side::Write, asked, acquired.get().copied().unwrap_or(asked));
         if testbed.phase(gate) == Phase::Stop {
             return;
         }
@@ -232,7 +234,7 @@ fn wait<T: Testbed>(
             }
             testbed.leaves(side);
         });
-        testbed.released(side);
+        testbed.released(side, asked, asked + waited);
         let phase = testbed.phase(gate);
         if let Some(free) = free {
             waits.tally.count(phase, waited);

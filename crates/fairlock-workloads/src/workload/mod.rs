@@ -21,6 +21,7 @@ pub mod team;
 pub mod testbed;
 pub mod think;
 pub mod uncontended;
+mod why;
 
 pub use team::{Padded, Phase};
 

@@ -26,11 +26,14 @@ pub enum Phase {
 /// Tells the threads of a team in which phase the run is.
 pub struct Gate {
     phase: Padded<AtomicU8>,
-    /// Whether there is a run, once that is known.
-    opened: OnceLock<bool>,
 }
 
 impl Gate {
+    /// That of a run that has not begun.
+    pub(super) fn new() -> Self {
+        Self { phase: Padded(AtomicU8::new(Phase::WarmUp as u8)) }
+    }
+
     /// The phase of the run.
     #[inline(always)]
     pub fn phase(&self) -> Phase {
@@ -42,7 +45,7 @@ impl Gate {
         }
     }
 
-    fn set_phase(&self, phase: Phase) {
+    pub(super) fn set_phase(&self, phase: Phase) {
         self.phase.0.store(phase as u8, Ordering::Relaxed);
     }
 }
@@ -51,11 +54,13 @@ impl Gate {
 /// window. Returns the length of the window and what the threads returned.
 pub fn run_team<T: Send>(
     cell: &Cell,
+    gate: &Gate,
     threads: usize,
     body: impl Fn(usize, &Gate) -> T + Sync,
 ) -> Result<(Duration, Vec<T>), Error> {
     let results = Results::new(threads);
-    let window = run_threads(cell, threads, &|index, gate| results.put(index, body(index, gate)))?;
+    let body = |index| results.put(index, body(index, gate));
+    let window = run_threads(cell, gate, threads, &body)?;
     Ok((window, results.into_vec()))
 }
 
@@ -87,10 +92,13 @@ impl<T> Results<T> {
 /// As [`run_team`], without results: compiled once, and not for each lock and workload.
 fn run_threads(
     cell: &Cell,
+    gate: &Gate,
     threads: usize,
-    body: &(dyn Fn(usize, &Gate) + Sync),
+    body: &(dyn Fn(usize) + Sync),
 ) -> Result<Duration, Error> {
-    let gate = &Gate { phase: Padded(AtomicU8::new(0)), opened: OnceLock::new() };
+    // Whether there is a run, once that is known.
+    let opened = &OnceLock::new();
+    gate.set_phase(Phase::WarmUp);
     let (arrives, arrived) = mpsc::channel();
     thread::scope(|scope| {
         let mut team = Vec::with_capacity(threads);
@@ -101,14 +109,14 @@ fn run_threads(
                 thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || {
                     // Fails if there is no run.
                     _ = arrives.send(());
-                    if *gate.opened.wait() {
-                        body(index, gate);
+                    if *opened.wait() {
+                        body(index);
                     }
                 });
             match spawned {
                 Ok(handle) => team.push(handle),
                 Err(error) => {
-                    _ = gate.opened.set(false);
+                    _ = opened.set(false);
                     return Err(Error::failed(format!(
                         "cannot start thread {} of {threads}: {error}; use fewer --threads or \
                          raise the limit (ulimit -u)",
@@ -118,7 +126,7 @@ fn run_threads(
             }
         }
         arrived.iter().take(threads).for_each(|()| {});
-        _ = gate.opened.set(true);
+        _ = opened.set(true);
         thread::sleep(Duration::from_secs_f64(cell.warm_up_secs()));
         gate.set_phase(Phase::Measure);
         let begin = Instant::now();

@@ -2,13 +2,15 @@
 //! once, against [`Testbed`].
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use fairlock::platform::{Atomic, Native, System};
 
 use super::team::{self, Gate, Phase};
-use crate::cell::{Cell, Side};
+use super::why;
+use crate::cell::{Cell, LongWaits, Side};
 use crate::clock::{Clock, busy, pauses};
 use crate::direct_file::{BlockFile, DirectFile};
 use crate::error::Error;
@@ -70,7 +72,7 @@ pub trait Testbed: Sync {
     #[inline(always)]
     fn operation<R>(&self, side: Side, asked: u64, take: impl FnOnce() -> (u64, R)) -> (u64, R) {
         let (acquired, result) = take();
-        self.released(side);
+        self.released(side, asked, acquired);
         (acquired.saturating_sub(asked), result)
     }
 
@@ -111,9 +113,9 @@ pub trait Testbed: Sync {
     #[inline(always)]
     fn leaves(&self, _side: Side) {}
 
-    /// This thread has given the lock back.
+    /// This thread has given the lock back that it asked for and acquired at these times.
     #[inline(always)]
-    fn released(&self, _side: Side) {}
+    fn released(&self, _side: Side, _asked: u64, _acquired: u64) {}
 }
 
 /// What a thread asks for, where there are several.
@@ -129,12 +131,32 @@ pub enum Wanted<'a> {
 pub struct Real {
     clock: Clock,
     busy_turns_per_us: u64,
+    gate: Gate,
+    /// Of the threads that have ended.
+    long_waits: Mutex<Option<LongWaits>>,
 }
 
 impl Real {
     /// This machine, with the clock starting now, and the busy section of the cell.
     pub fn new(cell: &Cell) -> Self {
-        Self { clock: Clock::start(), busy_turns_per_us: cell.busy_turns_per_us }
+        Self {
+            clock: Clock::start(),
+            busy_turns_per_us: cell.busy_turns_per_us,
+            gate: Gate::new(),
+            long_waits: Mutex::default(),
+        }
+    }
+
+    /// Why waits were long, once the cell has been run; `None` if the system does not say.
+    pub fn long_waits(&self) -> Option<LongWaits> {
+        *self.long_waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread of the team ends.
+    #[inline(never)]
+    fn ends(&self) {
+        let mut all = self.long_waits.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = all.into_iter().chain(why::finish()).reduce(LongWaits::and);
     }
 }
 
@@ -149,7 +171,11 @@ impl Testbed for Real {
         threads: usize,
         body: impl Fn(usize, &Gate) -> R + Sync,
     ) -> Result<(Duration, Vec<R>), Error> {
-        team::run_team(cell, threads, body)
+        team::run_team(cell, &self.gate, threads, |index, gate| {
+            let result = body(index, gate);
+            self.ends();
+            result
+        })
     }
 
     #[inline(always)]
@@ -188,6 +214,25 @@ impl Testbed for Real {
                 return now;
             }
             std::hint::spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn asks(&self, _side: Side) -> u64 {
+        let now = self.now();
+        if why::is_due(now) { why::look(&self.clock) } else { now }
+    }
+
+    #[inline(always)]
+    fn asks_for(&self, side: Side, _wanted: Wanted<'_>) -> u64 {
+        self.asks(side)
+    }
+
+    #[inline(always)]
+    fn released(&self, _side: Side, asked: u64, acquired: u64) {
+        // A look was due later than this thread asked, so only then the wait may have been long.
+        if why::is_due(acquired) {
+            why::waited(&self.clock, &self.gate, asked, acquired);
         }
     }
 

@@ -165,7 +165,7 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
         };
         let acquired = self.lock.hold(side, self.thread, &range, section);
         if is_first {
-            self.testbed.released(side);
+            self.testbed.released(side, asked, acquired);
         }
         let phase = self.testbed.phase(self.gate);
         let waited = acquired.saturating_sub(asked);

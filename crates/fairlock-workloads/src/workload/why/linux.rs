@@ -1,0 +1,64 @@
+//! What Linux counts of a thread.
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+
+use super::Counts;
+
+/// What counts for the thread that opened it.
+pub struct Kernel {
+    /// Three numbers: nanoseconds that the thread ran, nanoseconds without a CPU, and how often it got
+    /// one. The first is brought up to date only now and then.
+    schedstat: File,
+}
+
+impl Kernel {
+    /// `None` if the kernel does not count.
+    pub fn of_this_thread() -> Option<Self> {
+        let schedstat = File::open("/proc/thread-self/schedstat").ok()?;
+        // A thread has had a CPU before it gets here.
+        let [.., turns] = numbers(&schedstat)?;
+        (turns > 0).then_some(Self { schedstat })
+    }
+
+    /// What was counted up to now, of the thread that opened it and asks.
+    pub fn counts(&self) -> Option<Counts> {
+        let ran_ns = ran_ns();
+        let [_, runnable_ns, _] = numbers(&self.schedstat)?;
+        let (sleeps, preemptions) = switches();
+        Some(Counts { ran_ns, runnable_ns, sleeps, preemptions })
+    }
+}
+
+fn numbers(file: &File) -> Option<[u64; 3]> {
+    // Longer than three numbers can be.
+    let mut text = [0; 64];
+    let length = file.read_at(&mut text, 0).ok()?;
+    let mut words = std::str::from_utf8(&text[..length]).ok()?.split_whitespace();
+    let mut next = || words.next()?.parse().ok();
+    Some([next()?, next()?, next()?])
+}
+
+/// How long this thread has run.
+fn ran_ns() -> u64 {
+    let mut time = MaybeUninit::uninit();
+    // SAFETY: the call writes the time unless there is no such clock, and each thread has this one.
+    let time = unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr());
+        time.assume_init()
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How often this thread gave up its CPU to sleep, and how often it lost it while it was awake: to yield
+/// counts for the latter.
+fn switches() -> (u64, u64) {
+    let mut usage: MaybeUninit<libc::rusage> = MaybeUninit::uninit();
+    // SAFETY: the call writes the whole of it unless its first argument is unknown, which this is not.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
+}
