@@ -491,6 +491,21 @@ fn a_timeline_is_written_of_one_simulation() {
     assert!(slices.len() >= 4);
     assert!(slices.windows(2).all(|w| w[0].0 != w[1].0 || w[0].1 + w[0].2 <= w[1].1 + 0.001));
 
+    // As many waits are marked as long as are in the table.
+    let json = dir.path().join("out.json");
+    let long = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "300000"];
+    let cells = ["--form", "mutex", "--locks", "ref:mcs", "--outside", "1", "--reads", "0"];
+    let trace_of_long = ["--duration", "20ms", "--trace", file.to_str().unwrap()];
+    let (_, of_long) = run_json(&[&long[..], &cells, &trace_of_long].concat(), &json);
+    let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    let marked = |ph: &str| {
+        let marked = events.iter().filter(|e| e["cat"] == "long wait" && e["ph"] == ph);
+        marked.count() as u64
+    };
+    assert_eq!(Some(marked("X")), of_long["rows"][0]["long_waits"]["count"].as_u64());
+    assert!(marked("s") > 0 && marked("s") == marked("f"));
+
     let many = run(&[&["sim", "handoff"], &trace[..]].concat());
     assert_eq!(many.status.code(), Some(2));
     assert!(text(&many.stderr).contains("this is 20"), "{}", text(&many.stderr));

@@ -244,7 +244,10 @@ impl Testbed for Simulated {
         let now = fairlock_sim::now();
         mark(Mark::Holding(side.name()));
         self.free.with(|locks| locks.acquired(now, fairlock_sim::thread()));
-        self.waits.with(|waits| waits.acquired(now, fairlock_sim::thread()));
+        let long = self.waits.with(|waits| waits.acquired(now, fairlock_sim::thread()));
+        if let Some((recorder, long)) = self.recorder.as_ref().zip(long) {
+            recorder.waited_long(now, fairlock_sim::thread(), &long);
+        }
         now
     }
 

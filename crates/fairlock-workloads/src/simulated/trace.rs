@@ -5,6 +5,8 @@ use fairlock_sim::{Mark, Observer, ThreadState};
 use serde::Serialize;
 
 use super::Shared;
+use super::why::Long;
+use crate::cell::Split;
 
 /// The document that Perfetto reads.
 #[derive(Default, Serialize)]
@@ -13,6 +15,9 @@ pub struct Trace {
     events: Vec<Event>,
     #[serde(skip)]
     threads: Vec<Thread>,
+    /// How many arrows there are.
+    #[serde(skip)]
+    arrows: usize,
 }
 
 /// The two processes of the document; its tracks are their threads.
@@ -23,7 +28,8 @@ const CPUS: u32 = 2;
 #[derive(Default, Serialize)]
 struct Event {
     name: String,
-    /// X: a slice. i: an instant. M: the name of a process or a track.
+    /// X: a slice. i: an instant. M: the name of a process or a track. s and f: the begin and the end of
+    /// an arrow, each in the slice that is there at its time.
     ph: &'static str,
     pid: u32,
     tid: usize,
@@ -35,13 +41,28 @@ struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<Name>,
+    args: Option<Args>,
+    /// What kind of thing it is, to search for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'static str>,
+    /// The number of an arrow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<usize>,
+    /// Of the end of an arrow: that it is in a slice, and not before the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'static str>,
 }
 
+/// What is said of an event besides.
 #[derive(Serialize)]
-struct Name {
-    name: String,
+#[serde(untagged)]
+enum Args {
+    Name { name: String },
+    Split(Split),
 }
+
+/// The category of waits that took long, and of the arrows to their ends.
+const LONG: &str = "long wait";
 
 /// What a thread is doing, and since when.
 #[derive(Clone, Default)]
@@ -110,6 +131,34 @@ impl Trace {
         self.events.push(Event { name, ph: "i", pid, tid, ts, s, ..Event::default() });
     }
 
+    /// Says of the wait that a thread has just ended why it took long, and draws an arrow to its end
+    /// from the section whose end let the thread in.
+    fn waited_long(&mut self, now: u64, thread: usize, long: &Long) {
+        let is_wait = |event: &&mut Event| {
+            (event.ph, event.pid, event.tid) == ("X", THREADS, thread)
+                && event.name.starts_with(WAITING)
+        };
+        let Some(wait) = self.events.iter_mut().rev().find(is_wait) else { return };
+        wait.cat = Some(LONG);
+        wait.args = Some(Args::Split(long.split));
+        let Some((from, left)) = long.let_in_by else { return };
+        self.arrows += 1;
+        // At `now` the wait is over: the arrow ends a nanosecond before.
+        for (ph, tid, at, bp) in [("s", from, left, None), ("f", thread, now - 1, Some("e"))] {
+            self.events.push(Event {
+                name: "lets in".to_owned(),
+                ph,
+                pid: THREADS,
+                tid,
+                ts: us(at),
+                cat: Some(LONG),
+                id: Some(self.arrows),
+                bp,
+                ..Event::default()
+            });
+        }
+    }
+
     /// Names all tracks. What has not ended by now is not shown.
     fn name_tracks(&mut self) {
         let mut cpus: Vec<usize> =
@@ -118,7 +167,7 @@ impl Trace {
         cpus.dedup();
         let threads = 0..self.threads.len();
         let mut name = |what: &str, pid, tid, name: String| {
-            let (what, args) = (what.to_owned(), Some(Name { name }));
+            let (what, args) = (what.to_owned(), Some(Args::Name { name }));
             self.events.push(Event { name: what, ph: "M", pid, tid, args, ..Event::default() });
         };
         name("process_name", THREADS, 0, "threads".to_owned());
@@ -127,6 +176,9 @@ impl Trace {
         cpus.into_iter().for_each(|cpu| name("thread_name", CPUS, cpu, format!("CPU {cpu}")));
     }
 }
+
+/// What a thread does that waits.
+const WAITING: &str = "waiting";
 
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
@@ -142,6 +194,11 @@ impl Recorder {
             trace.name_tracks();
             std::mem::take(trace)
         })
+    }
+
+    /// A thread has just waited for long.
+    pub(super) fn waited_long(&self, now: u64, thread: usize, long: &Long) {
+        self.with(|trace| trace.waited_long(now, thread, long));
     }
 }
 
@@ -174,7 +231,7 @@ impl Observer for Recorder {
             }
             let name = match mark {
                 Mark::Waiting(side) => {
-                    trace.at(thread).phase = Some(("waiting", side, now));
+                    trace.at(thread).phase = Some((WAITING, side, now));
                     return;
                 }
                 Mark::Holding(side) => {
@@ -192,6 +249,36 @@ impl Observer for Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_wait_says_why_and_an_arrow_leads_to_its_end() {
+        let mut recorder = Recorder::default();
+        recorder.mark(0, 0, Mark::Holding("write"));
+        recorder.mark(1_000, 1, Mark::Waiting("write"));
+        recorder.mark(2_000, 0, Mark::Released("write"));
+        recorder.mark(3_000, 1, Mark::Holding("write"));
+        let split = Split { holder_inside_ns: Some(1_000), ..Split::default() };
+        recorder.waited_long(3_000, 1, &Long { split, let_in_by: Some((0, 1_500)) });
+        // This one is short.
+        recorder.mark(4_000, 0, Mark::Waiting("write"));
+        recorder.mark(5_000, 0, Mark::Holding("write"));
+        let trace = recorder.finish();
+        let long: Vec<_> = trace.events.iter().filter(|e| e.cat == Some(LONG)).collect();
+        let seen: Vec<_> = long.iter().map(|e| (e.ph, e.tid, e.ts, e.id)).collect();
+        let arrow = [("s", 0, 1.5, Some(1)), ("f", 1, 2.999, Some(1))];
+        assert_eq!(seen, [[("X", 1, 1.0, None)].as_slice(), &arrow].concat());
+        assert!(matches!(&long[0].args, Some(Args::Split(of_wait)) if *of_wait == split));
+        // The arrow begins in the section that ended, and ends in the wait.
+        let slices = trace.events.iter().filter(|e| e.ph == "X");
+        let around = |tid, ts| {
+            let mut around = slices.clone().filter(move |e| {
+                e.tid == tid && e.ts <= ts && ts < e.ts + e.dur.unwrap_or_default()
+            });
+            around.next().map(|e| e.name.as_str())
+        };
+        assert_eq!(around(0, 1.5), Some("holding (write)"));
+        assert_eq!(around(1, 2.999), Some("waiting (write)"));
+    }
 
     #[test]
     fn states_are_cut_where_a_phase_begins_so_that_slices_nest() {

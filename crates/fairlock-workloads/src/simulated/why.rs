@@ -88,9 +88,18 @@ struct Lock {
     short_of_cpu: usize,
     clocks: Clocks,
     clocks_until: u64,
+    /// Who left it last, and when.
+    left: Option<(usize, u64)>,
     /// Waiters, each with the time when it asked, that found somebody inside who may still be; in
     /// the order in which they asked.
     behind_first: VecDeque<(usize, u64)>,
+}
+
+/// A long wait that has ended.
+pub struct Long {
+    pub split: Split,
+    /// Who left the lock last before it was had, and when, if that was in the wait.
+    pub let_in_by: Option<(usize, u64)>,
 }
 
 impl Lock {
@@ -134,10 +143,10 @@ impl Waits {
         this.is_behind_first = is_behind_first;
     }
 
-    /// The thread has the lock that it asked for.
-    pub fn acquired(&mut self, now: u64, thread: usize) {
+    /// The thread has the lock that it asked for. Returns its wait, if that was a long one.
+    pub fn acquired(&mut self, now: u64, thread: usize) -> Option<Long> {
         if self.thread(thread).stage != Stage::Waits {
-            return;
+            return None;
         }
         self.count(now, thread);
         let this = &mut self.threads[thread];
@@ -146,9 +155,12 @@ impl Waits {
         this.entry = lock.entries;
         lock.entries += 1;
         lock.inside.insert(this.entry);
-        if now >= self.begins_ns && now - this.asked > LONG_NS {
-            self.found = self.found.and(LongWaits::one(this.split, None));
+        if now < self.begins_ns || now - this.asked <= LONG_NS {
+            return None;
         }
+        self.found = self.found.and(LongWaits::one(this.split, None));
+        let let_in_by = lock.left.filter(|&(_, left)| left >= this.asked);
+        Some(Long { split: this.split, let_in_by })
     }
 
     /// The thread's section is over, and it is about to give the lock back.
@@ -209,6 +221,7 @@ impl Waits {
         let lock = &mut self.locks[number];
         lock.count(now);
         lock.inside.remove(&entry);
+        lock.left = Some((thread, now));
         let first = lock.inside.first().copied().unwrap_or(u64::MAX);
         while let Some(&(waiter, asked)) = self.locks[number].behind_first.front() {
             let this = &self.threads[waiter];
@@ -319,7 +332,8 @@ mod tests {
         waits.state(15 * MS, 1, Woken); // 5: nobody is inside
         waits.state(20 * MS, 1, Runnable);
         waits.state(21 * MS, 1, Running); // 6: on the way
-        waits.acquired(21 * MS, 1);
+        let long = waits.acquired(21 * MS, 1).unwrap();
+        assert_eq!(long.let_in_by, Some((2, 10 * MS)));
         let expected = Split {
             holder_inside_ns: Some(MS),
             holder_without_cpu_ns: Some(2 * MS),
