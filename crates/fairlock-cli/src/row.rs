@@ -11,7 +11,7 @@ use crate::cell::{Case, Cell, CellReport, LongWaits, Setup, Side, SideReport, Ti
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::runner::Measured;
-use crate::stats::{jain, median};
+use crate::stats::{deviation, jain, median};
 #[cfg(test)]
 pub use configuration::growth;
 pub use configuration::{Configuration, Index};
@@ -130,6 +130,8 @@ optional! {
         pub ops_per_s: f64,
         pub ops_per_s_min: f64,
         pub ops_per_s_max: f64,
+        /// The standard deviation over the runs.
+        pub ops_per_s_sd: f64,
         /// The same rate in records, if an operation is to look up records.
         pub records_per_s: f64,
         pub min_ops: u64,
@@ -151,6 +153,7 @@ optional! {
         /// The side's rate in the mix, in relation to that of the same threads alone.
         pub share_of_alone: f64,
         pub ns_per_op: f64,
+        pub ns_per_op_sd: f64,
         pub mb_per_s: f64,
         /// Of simulated runs: the share of the time in which the lock was free and waited for, both
         /// sides together.
@@ -241,8 +244,9 @@ pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
         }
         [] if m.reports.is_empty() => rows.push(row(m, failed_side(&m.cell), Figures::default())),
         [] => {
-            let ns_per_op = median(m.reports.iter().filter_map(|r| r.ns_per_op));
-            rows.push(row(m, single, Figures { ns_per_op, ..Figures::default() }));
+            let ns = || m.reports.iter().filter_map(|r| r.ns_per_op);
+            let (ns_per_op, ns_per_op_sd) = (median(ns()), deviation(ns()));
+            rows.push(row(m, single, Figures { ns_per_op, ns_per_op_sd, ..Figures::default() }));
         }
         _ => {}
     }
@@ -364,7 +368,8 @@ fn of_ops<'a>(runs: impl Iterator<Item = (&'a CellReport, &'a [u64])> + Clone) -
     Figures {
         ops_per_s: median(rates.clone()),
         ops_per_s_min: rates.clone().reduce(f64::min),
-        ops_per_s_max: rates.reduce(f64::max),
+        ops_per_s_max: rates.clone().reduce(f64::max),
+        ops_per_s_sd: deviation(rates),
         min_ops: ops.clone().min().copied(),
         max_ops: ops.max().copied(),
         ..Figures::default()
@@ -495,6 +500,8 @@ pub mod tests {
         let row = &rows(&[m])[0];
         assert_eq!(row.figures.ops_per_s, Some(60.0));
         assert_eq!(row.figures.ops_per_s_max, Some(101.0));
+        // 30, 101 and 60.
+        assert_eq!(row.figures.ops_per_s_sd.map(f64::round), Some(36.0));
         assert_eq!((row.figures.min_ops, row.figures.max_ops), (Some(1), Some(100)));
         assert_eq!(row.figures.starved_threads, Some(1));
     }

@@ -11,8 +11,8 @@ use crate::cell::{Case, Side, Workload};
 use crate::interference::Interference;
 pub use crate::layout::or_dash;
 use crate::layout::{Column, Table};
-use crate::row::{Configuration, Index, Row};
-use crate::units::{count, digits, kops, several, time, two_digits};
+use crate::row::{Configuration, Figures, Index, Row};
+use crate::units::{count, digits, kops, percent, several, time, two_digits};
 
 /// What the column `x best` says, below every table that has it.
 const MARK: &str = "x best: speed in relation to the fastest peer of this run that starves nobody";
@@ -282,7 +282,7 @@ fn rate(row: &Row) -> String {
 }
 
 fn ns_per_op(row: &Row) -> String {
-    or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}"))
+    or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}{}", plus_minus(row)))
 }
 
 pub fn jain(row: &Row) -> String {
@@ -350,9 +350,20 @@ fn score(row: &Row) -> String {
     or_dash(row.figures.balance_score, two_digits)
 }
 
+/// The least and the largest rate of any run, and how much they vary.
 fn spread(row: &Row) -> String {
     let range = row.figures.ops_per_s_min.zip(row.figures.ops_per_s_max);
-    or_dash(range, |(min, max)| format!("{}-{}", kops(min), kops(max)))
+    or_dash(range, |(min, max)| format!("{}-{}{}", kops(min), kops(max), plus_minus(row)))
+}
+
+/// The standard deviation of the runs, in relation to their median; nothing if there was one run.
+pub fn plus_minus(row: &Row) -> String {
+    let Figures { ops_per_s, ops_per_s_sd, ns_per_op, ns_per_op_sd, .. } = &row.figures;
+    let of = |median: &Option<f64>, sd: &Option<f64>| Some((*sd)? / (*median)?);
+    let share = of(ops_per_s, ops_per_s_sd).or_else(|| of(ns_per_op, ns_per_op_sd));
+    share
+        .filter(|share| share.is_finite())
+        .map_or_else(String::new, |share| format!(" ±{}", percent(share)))
 }
 
 #[cfg(test)]

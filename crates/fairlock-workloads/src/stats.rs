@@ -28,6 +28,15 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
+/// The standard deviation of what these are a sample of. `None` if they are fewer than two.
+pub fn deviation(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.into_iter().collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt())
+}
+
 /// Spearman's rank correlation: 1 when both put everything in the same order, -1 when
 /// in opposite orders. `None` with fewer than two pairs, or if one side is all equal.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
@@ -87,6 +96,14 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn deviation_is_that_of_a_sample() {
+        assert_eq!(deviation([2.0, 4.0, 6.0]), Some(2.0));
+        assert_eq!(deviation([7.0, 7.0]), Some(0.0));
+        assert_eq!(deviation([7.0]), None);
+        assert_eq!(deviation([]), None);
     }
 
     #[test]

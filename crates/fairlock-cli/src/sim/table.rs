@@ -10,8 +10,8 @@ use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
 use crate::table::{
-    case, jain, lengths, longest, or_dash, pauses, program, scenario, side, starved, threads,
-    why::long_waits,
+    case, jain, lengths, longest, or_dash, pauses, plus_minus, program, scenario, side, starved,
+    threads, why::long_waits,
 };
 use crate::units::{count, digits, kops, percent, several, time};
 
@@ -90,7 +90,7 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     let (unit, per_s): (&str, PerSecond) = if is_slow { ("op/s", digits) } else { ("kop/s", kops) };
     let mut table = line_by_line(rows, unit, per_s, whose);
     leave_out_what_says_nothing(&mut table, rows);
-    let mut note = "min-max: over the seeds".to_owned();
+    let mut note = "min-max: over the seeds, and their standard deviation".to_owned();
     if has_unit {
         note.push_str(&format!("; x: ours in relation to the {made} figure"));
     } else {
@@ -151,16 +151,16 @@ fn line_by_line(rows: &Rows<'_>, unit: &str, per_s: PerSecond, whose: &str) -> T
     )
 }
 
-/// The least and the largest rate of any seed.
+/// The least and the largest rate of any seed, and how much they vary.
 fn spread(row: &Row, per_s: PerSecond) -> String {
     let f = &row.figures;
     or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
         Some(mb) => {
             // Both are rates of the same blocks, so one factor turns operations into megabytes.
             let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
-            format!("{}-{}", in_mb(min), in_mb(max))
+            format!("{}-{}{}", in_mb(min), in_mb(max), plus_minus(row))
         }
-        None => format!("{}-{}", per_s(min), per_s(max)),
+        None => format!("{}-{}{}", per_s(min), per_s(max), plus_minus(row)),
     })
 }
 
