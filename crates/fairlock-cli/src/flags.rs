@@ -116,6 +116,9 @@ pub struct Flags {
     /// Run beside this many busy loops for each CPU, in threads of their own
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub background: usize,
+    /// Also count what our locks do: sleeps, wake-ups, steals, handoffs; that costs them some speed
+    #[arg(long)]
+    pub events: bool,
     /// A first impression: one measurement of 0.2 s of each
     #[arg(long)]
     pub quick: bool,

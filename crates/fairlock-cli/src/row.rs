@@ -7,7 +7,9 @@ mod starved;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Case, Cell, CellReport, LongWaits, Setup, Side, SideReport, Times, Workload};
+use crate::cell::{
+    Case, Cell, CellReport, Events, LongWaits, Setup, Side, SideReport, Times, Workload,
+};
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::runner::Measured;
@@ -163,6 +165,33 @@ optional! {
         /// Why waits of more than 1 ms were that long, both sides together; all of the runs, not their
         /// median.
         pub long_waits: LongWaits,
+        /// What our locks did, both sides together; all of the runs, not their median.
+        pub events: Happened,
+    }
+}
+
+/// How often each event happened, in how many operations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Happened {
+    pub operations: u64,
+    pub counts: Events,
+}
+
+impl Happened {
+    /// In one run, if it was counted.
+    fn of(report: &CellReport) -> Option<Self> {
+        let sides = [&report.read, &report.write].into_iter().flatten();
+        let operations = sides.flat_map(|side| &side.ops).sum();
+        report.events.clone().map(|counts| Self { operations, counts })
+    }
+
+    /// These and others.
+    pub fn and(mut self, other: Self) -> Self {
+        self.operations += other.operations;
+        for (event, count) in other.counts {
+            *self.counts.entry(event).or_default() += count;
+        }
+        self
     }
 }
 
@@ -258,6 +287,7 @@ pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
         row.figures.free_without_cpu = median(free().map(|free| free.without_cpu));
         let long = m.reports.iter().filter_map(|report| report.long_waits);
         row.figures.long_waits = long.reduce(LongWaits::and);
+        row.figures.events = m.reports.iter().filter_map(Happened::of).reduce(Happened::and);
     }
     rows.extend(rows_of_groups(m));
     rows
@@ -426,6 +456,7 @@ pub mod tests {
             disturbance: Disturbance::default(),
             secs: 1.0,
             seed: 1,
+            events: false,
             busy_turns_per_us: 1,
             dir: None,
         }

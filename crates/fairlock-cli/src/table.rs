@@ -1,5 +1,6 @@
 //! Results as a table for people; each workload has a form of its own.
 
+pub mod events;
 pub mod program;
 pub mod scenario;
 mod shown;
@@ -44,6 +45,7 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
     });
     out.push_str(&disturbed(&rows));
     out.push_str(&why::long_waits(&rows, width));
+    out.push_str(&events::events(&rows, width));
     for row in rows.iter().filter(|row| row.error.is_some()) {
         let why = row.error.as_deref().unwrap_or_default();
         out.push_str(&format!(

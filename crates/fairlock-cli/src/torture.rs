@@ -8,6 +8,7 @@ use clap::Args;
 use fairlock_sim::tester::{Failure, Lock, Summary, Tester};
 
 use crate::error::{Error, FAILED, INTERRUPTED};
+use crate::machine;
 use crate::names;
 use crate::output::{Page, complain};
 use crate::runner::{pool, progress};
@@ -114,7 +115,7 @@ fn search_all(
         }
     };
     let mut problem = None;
-    let interrupted = pool::run(jobs, work, |_, result| {
+    let interrupted = pool::run(jobs, machine::cpus(), work, |_, result| {
         bar.inc(1);
         let result = result.unwrap_or_else(|panic| Err(Error::failed(panic)));
         problem = problem.take().or(result.err());

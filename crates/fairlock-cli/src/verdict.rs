@@ -140,6 +140,7 @@ mod tests {
             disturbance: Disturbance::default(),
             secs: 1.0,
             seed: 1,
+            events: false,
             busy_turns_per_us: 1,
             dir: None,
             machine: None,

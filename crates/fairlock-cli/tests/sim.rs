@@ -347,6 +347,30 @@ fn a_long_wait_says_what_its_time_went_into() {
     }
 }
 
+/// The counts of a process are told apart by cell, and those of one lock are the same whatever is
+/// simulated beside it.
+#[test]
+fn events_are_counted_of_each_lock_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    let args = ["sim", "handoff", "--machine", "opteron_4", "--case", "sleep", "--threads", "8"];
+    let events_of = |locks: &str, flags: &[&str]| -> Vec<Value> {
+        let cells = ["--duration", "20ms", "--locks", locks];
+        let (printed, document) = run_json(&[&args[..], &cells, flags].concat(), &file);
+        assert_eq!(printed.contains("events of our locks"), !flags.is_empty(), "{printed}");
+        let rows = document["rows"].as_array().unwrap();
+        rows.iter().map(|row| row["events"].clone()).collect()
+    };
+    let alone = events_of("handoff", &["--events"]);
+    assert!(alone[0]["counts"]["rwsem_sleep_writer"].as_u64() > Some(0), "{alone:?}");
+    assert!(alone[0]["operations"].as_u64() > Some(0), "{alone:?}");
+    let beside = events_of("handoff,unfair,ref:rwsem_2017", &["--events"]);
+    assert_eq!(beside[0], alone[0]);
+    assert_ne!(beside[1], alone[0]);
+    assert!(beside[2].is_null());
+    assert!(events_of("handoff", &[])[0].is_null());
+}
+
 #[test]
 fn busy_loops_and_the_host_take_their_share_of_the_cpus() {
     let dir = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ macro_rules! named {
 pub mod scenario;
 mod setup;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -278,6 +279,9 @@ pub struct Cell {
     /// What else the machine is busy with.
     #[serde(default)]
     pub disturbance: Disturbance,
+    /// Whether our locks count what they do.
+    #[serde(default)]
+    pub events: bool,
     /// Length of the measured window.
     pub secs: f64,
     pub seed: u64,
@@ -453,6 +457,9 @@ impl LongWaits {
     }
 }
 
+/// How often each event of a lock happened, by its name.
+pub type Events = BTreeMap<String, u64>;
+
 /// What the threads of one group of a scenario did: their rounds, the waits in them, and how long
 /// a round took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -479,6 +486,9 @@ pub struct CellReport {
     /// Why waits were long, where that is known.
     #[serde(default)]
     pub long_waits: Option<LongWaits>,
+    /// What our locks did, if they counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Events>,
     /// What took CPUs from the workload, where the system says so.
     #[serde(default)]
     pub interference: Option<Interference>,

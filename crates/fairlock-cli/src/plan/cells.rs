@@ -150,6 +150,7 @@ impl Makings<'_> {
             range: setup,
             scenario: scenario.filter(|_| workload == Workload::Scenario).cloned(),
             disturbance: self.disturbance,
+            events: flags.events,
             secs: length(configuration, workload, flags, secs),
             seed: flags.seed,
             busy_turns_per_us: 0,

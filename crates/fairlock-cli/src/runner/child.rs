@@ -162,10 +162,12 @@ fn measure(cell: &Cell) -> Result<CellReport, Error> {
     let lock = registry::find(&cell.lock)?;
     let _background = Background::begin(cell.disturbance.loops(machine::cpus()))?;
     let before = Times::now();
+    fairlock::events::set_counting(cell.events);
     let testbed = Real::new(cell);
     let report = lock.run(cell, &testbed)?;
     let interference = Times::now().zip(before).map(|(after, before)| after.since(&before));
-    Ok(CellReport { interference, long_waits: testbed.long_waits(), ..report })
+    let (long_waits, events) = (testbed.long_waits(), testbed.events());
+    Ok(CellReport { interference, long_waits, events, ..report })
 }
 
 /// Ends this process when the parent ends: then nobody is left to take the result.

@@ -1,4 +1,4 @@
-//! Jobs in threads of this process, on all CPUs, until they are done or the user presses
+//! Jobs in threads of this process until they are done or the user presses
 //! Ctrl-C.
 
 use std::cell::RefCell;
@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::events::{Event, Events};
 use crate::error::Error;
-use crate::machine;
 
 /// The name of the threads that do jobs.
 const THREAD: &str = "job";
@@ -19,20 +18,21 @@ std::thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Does `jobs` jobs, numbered from zero, as many at once as there are CPUs. The result of each job,
+/// Does `jobs` jobs, numbered from zero, `at_once` at the same time. The result of each job,
 /// or the message of its panic, goes to `done`, in the calling thread.
 ///
 /// Returns whether Ctrl-C ended it early. Jobs that have begun then go on, and their results are
 /// lost.
 pub fn run<T: Send + 'static>(
     jobs: usize,
+    at_once: usize,
     work: impl Fn(usize) -> T + Send + Sync + 'static,
     mut done: impl FnMut(usize, Result<T, String>),
 ) -> Result<bool, Error> {
     let events = Events::install()?;
     keep_panics();
     let shared = Arc::new((work, AtomicUsize::new(0)));
-    for _ in 0..machine::cpus().min(jobs) {
+    for _ in 0..at_once.min(jobs) {
         let (shared, sender) = (Arc::clone(&shared), events.sender());
         let thread = std::thread::Builder::new().name(THREAD.to_owned());
         let spawned = thread.spawn(move || {

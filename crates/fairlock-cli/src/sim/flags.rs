@@ -94,6 +94,9 @@ pub struct SimFlags {
     /// (or as long as the machine file says)
     #[arg(long, value_name = "PERCENT")]
     pub stolen: Option<f64>,
+    /// Also count what our locks do: sleeps, wake-ups, steals, handoffs; simulates one cell at a time
+    #[arg(long)]
+    pub events: bool,
     /// A first impression: short, and fewer cells
     #[arg(long)]
     pub quick: bool,

@@ -57,7 +57,7 @@ pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
     let count = plan.cells.len();
     let in_shard = |number: usize| flags.shard.is_none_or(|shard| shard.has(number));
     let cells = plan.cells.into_iter().enumerate().filter(|&(number, _)| in_shard(number));
-    let outcome = pool::run(cells.collect(), &plan.seeds, recorder.as_ref())?;
+    let outcome = pool::run(cells.collect(), &plan.seeds, recorder.as_ref(), flags.events)?;
     let traced = match (recorder, &trace) {
         (Some(recorder), Some(trace)) => trace.write(&recorder.finish()),
         _ => Ok(()),

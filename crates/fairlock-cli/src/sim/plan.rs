@@ -210,6 +210,7 @@ fn cell(
         range: configuration.range,
         scenario: configuration.scenario.clone(),
         disturbance: disturbance(machine, flags),
+        events: flags.events,
         secs,
         seed: flags.seed,
         busy_turns_per_us: 0,

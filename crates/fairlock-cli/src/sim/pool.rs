@@ -1,4 +1,4 @@
-//! Simulates cells, each with every seed, as many at once as there are CPUs.
+//! Simulates cells, each with every seed, in threads of this process.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use super::locks;
 use super::plan::SimCell;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
+use crate::machine;
 use crate::runner::{Measured, pool, progress};
 
 /// The cells that were simulated.
@@ -19,13 +20,17 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
-/// Simulates `cells`, watched by the recorder if there is one. Ctrl-C ends it early: what was
+/// Simulates `cells`, watched by the recorder if there is one. If our locks are to count their events,
+/// which they do for the whole process, only one cell is simulated at a time. Ctrl-C ends it early: what was
 /// finished by then is returned.
 pub fn run(
     cells: Vec<(usize, SimCell)>,
     seeds: &[u64],
     recorder: Option<&Recorder>,
+    count_events: bool,
 ) -> Result<Outcome, Error> {
+    fairlock::events::set_counting(count_events);
+    let at_once = if count_events { 1 } else { machine::cpus() };
     let jobs = cells.len() * seeds.len();
     let bar = progress::bar(jobs as u64);
     let cells = Arc::new(cells);
@@ -38,7 +43,7 @@ pub fn run(
         }
     };
     let mut results: Vec<Option<Result<CellReport, Error>>> = (0..jobs).map(|_| None).collect();
-    let interrupted = pool::run(jobs, work, |job, result| {
+    let interrupted = pool::run(jobs, at_once, work, |job, result| {
         bar.set_message(progress::label(&cells[job / seeds.len()].1.cell));
         bar.inc(1);
         let seed = seeds[job % seeds.len()];
@@ -70,5 +75,6 @@ fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<Ce
     // SAFETY: this thread runs the cell, whose locks are made for it and dropped with it.
     let testbed = unsafe { Simulated::new(machine, *gap_ns, *halt_ns, recorder.cloned()) };
     let report = lock.run(&Cell { seed, ..cell.clone() }, &testbed)?;
-    Ok(CellReport { free: Some(testbed.free()), long_waits: testbed.long_waits(), ..report })
+    let (free, long_waits, events) = (testbed.free(), testbed.long_waits(), testbed.events());
+    Ok(CellReport { free: Some(free), long_waits, events, ..report })
 }

@@ -10,8 +10,8 @@ use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
 use crate::table::{
-    case, jain, lengths, longest, or_dash, pauses, plus_minus, program, scenario, side, starved,
-    threads, why::long_waits,
+    case, events::events, jain, lengths, longest, or_dash, pauses, plus_minus, program, scenario,
+    side, starved, threads, why::long_waits,
 };
 use crate::units::{count, digits, kops, percent, several, time};
 
@@ -46,6 +46,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
         out.push_str(&long_waits(rows.all(), width));
+        out.push_str(&events(rows.all(), width));
         if rows.all().len() < all.all().len() {
             out.push_str(&over_unknowns(&all));
         }

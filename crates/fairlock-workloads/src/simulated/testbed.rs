@@ -13,10 +13,11 @@ use super::Shared;
 use super::free::Locks;
 use super::trace::Recorder;
 use super::why::Waits;
-use crate::cell::{Cell, Free, LongWaits, Side};
+use crate::cell::{Cell, Events, Free, LongWaits, Side};
 use crate::direct_file::{Block, BlockFile};
 use crate::error::Error;
 use crate::workload::Phase;
+use crate::workload::events::Counted;
 use crate::workload::testbed::{Testbed, Wanted};
 
 /// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
@@ -29,6 +30,7 @@ pub struct Simulated {
     recorder: Option<Recorder>,
     free: Shared<Locks>,
     waits: Shared<Waits>,
+    counted: Counted,
 }
 
 /// Those that are told about everything.
@@ -75,6 +77,7 @@ impl Simulated {
             recorder,
             free: Shared::default(),
             waits: Shared::default(),
+            counted: Counted::default(),
         }
     }
 
@@ -87,6 +90,12 @@ impl Simulated {
     /// Why waits were long, once the cell has been run; `None` for a lock on ranges.
     pub fn long_waits(&self) -> Option<LongWaits> {
         self.waits.with(|waits| waits.found())
+    }
+
+    /// What our locks did, once the cell has been run, if they counted, and if no other cell was run
+    /// meanwhile: they count for the whole process.
+    pub fn events(&self) -> Option<Events> {
+        self.counted.events()
     }
 
     /// Sleeps through a halt that has begun.
@@ -164,10 +173,12 @@ impl Testbed for Simulated {
 
     fn phase(&self, window: &Window) -> Phase {
         if fairlock_sim::stopped() {
+            self.counted.ends();
             Phase::Stop
         } else if fairlock_sim::now() < window.begins_ns {
             Phase::WarmUp
         } else {
+            self.counted.begins();
             Phase::Measure
         }
     }

@@ -5,6 +5,7 @@ mod chunks;
 pub mod condvar;
 mod contend;
 pub mod direct_io;
+pub mod events;
 pub mod handoff;
 mod heap;
 pub mod idle;

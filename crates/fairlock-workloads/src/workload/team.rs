@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::events::Counted;
 use crate::cell::Cell;
 use crate::error::Error;
 
@@ -55,12 +56,13 @@ impl Gate {
 pub fn run_team<T: Send>(
     cell: &Cell,
     gate: &Gate,
+    counted: &Counted,
     threads: usize,
     body: impl Fn(usize, &Gate) -> T + Sync,
 ) -> Result<(Duration, Vec<T>), Error> {
     let results = Results::new(threads);
     let body = |index| results.put(index, body(index, gate));
-    let window = run_threads(cell, gate, threads, &body)?;
+    let window = run_threads(cell, gate, counted, threads, &body)?;
     Ok((window, results.into_vec()))
 }
 
@@ -93,6 +95,7 @@ impl<T> Results<T> {
 fn run_threads(
     cell: &Cell,
     gate: &Gate,
+    counted: &Counted,
     threads: usize,
     body: &(dyn Fn(usize) + Sync),
 ) -> Result<Duration, Error> {
@@ -129,10 +132,12 @@ fn run_threads(
         _ = opened.set(true);
         thread::sleep(Duration::from_secs_f64(cell.warm_up_secs()));
         gate.set_phase(Phase::Measure);
+        counted.begins();
         let begin = Instant::now();
         thread::sleep(Duration::from_secs_f64(cell.secs));
         gate.set_phase(Phase::Stop);
         let window = begin.elapsed();
+        counted.ends();
         // All threads are joined: the scope would report one that panicked and was not.
         let joined: Vec<_> = team.into_iter().map(|thread| thread.join()).collect();
         if joined.iter().all(Result::is_ok) {

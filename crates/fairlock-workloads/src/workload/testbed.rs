@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use fairlock::platform::{Atomic, Native, System};
 
+use super::events::Counted;
 use super::team::{self, Gate, Phase};
 use super::why;
-use crate::cell::{Cell, LongWaits, Side};
+use crate::cell::{Cell, Events, LongWaits, Side};
 use crate::clock::{Clock, busy, pauses};
 use crate::direct_file::{BlockFile, DirectFile};
 use crate::error::Error;
@@ -134,6 +135,7 @@ pub struct Real {
     gate: Gate,
     /// Of the threads that have ended.
     long_waits: Mutex<Option<LongWaits>>,
+    counted: Counted,
 }
 
 impl Real {
@@ -144,12 +146,18 @@ impl Real {
             busy_turns_per_us: cell.busy_turns_per_us,
             gate: Gate::new(),
             long_waits: Mutex::default(),
+            counted: Counted::default(),
         }
     }
 
     /// Why waits were long, once the cell has been run; `None` if the system does not say.
     pub fn long_waits(&self) -> Option<LongWaits> {
         *self.long_waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What our locks did, once the cell has been run, if they counted.
+    pub fn events(&self) -> Option<Events> {
+        self.counted.events()
     }
 
     /// A thread of the team ends.
@@ -171,7 +179,7 @@ impl Testbed for Real {
         threads: usize,
         body: impl Fn(usize, &Gate) -> R + Sync,
     ) -> Result<(Duration, Vec<R>), Error> {
-        team::run_team(cell, &self.gate, threads, |index, gate| {
+        team::run_team(cell, &self.gate, &self.counted, threads, |index, gate| {
             let result = body(index, gate);
             self.ends();
             result

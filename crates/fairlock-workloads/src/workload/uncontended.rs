@@ -180,6 +180,7 @@ mod tests {
             disturbance: Disturbance::default(),
             secs: 0.0,
             seed: 1,
+            events: false,
             busy_turns_per_us: 1,
             dir: None,
         };
