@@ -14,7 +14,7 @@ use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
-use crate::{json, names, sim};
+use crate::{json, names, sim, torture};
 
 /// Measures and compares locks.
 ///
@@ -85,7 +85,8 @@ pub enum Command {
               default_value = "2m")]
         lasting: Duration,
     },
-    /// Try our locks under many schedules, checked after every step
+    /// Try our locks under many schedules of a simulated machine, checked after every step; or on real
+    /// threads, for as long as you like (--real)
     Torture {
         #[command(flatten)]
         flags: TortureFlags,
@@ -115,7 +116,7 @@ pub enum Command {
     },
     /// Print the schema of the JSON files (JSON Schema, 2020-12)
     Schema {
-        /// Which: of bench, sim and merge, of run, or of run --compare
+        /// Which: of bench, sim and merge, of run, of run --compare, or of torture
         #[arg(value_name = "OF", default_value = "results")]
         of: Document,
     },
@@ -142,6 +143,7 @@ pub enum Document {
     Results,
     Profile,
     Compared,
+    Torture,
 }
 
 impl Document {
@@ -151,6 +153,7 @@ impl Document {
             Self::Results => json::SCHEMA_FILE,
             Self::Profile => preload::document::SCHEMA_FILE,
             Self::Compared => preload::document::COMPARED_FILE,
+            Self::Torture => torture::SCHEMA_FILE,
         }
     }
 }

@@ -7,6 +7,7 @@ use clap::{Arg, Command, Error};
 use fairlock_sim::Machine;
 use fairlock_sim::tester::Lock;
 use fairlock_workloads::simulated::locks;
+use fairlock_workloads::torture;
 
 use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::locks::registry;
@@ -50,9 +51,12 @@ pub fn simulated_lock() -> Name {
     Name(|| locks::all().iter().map(|lock| lock.name).collect())
 }
 
-/// A lock that can be tortured.
+/// A lock that can be tortured: simulated, or on real threads.
 pub fn tortured_lock() -> Name {
-    Name(|| Lock::all().map(Lock::name).collect())
+    Name(|| {
+        let real = torture::all().into_iter().map(|lock| lock.name);
+        Lock::all().map(Lock::name).chain(real).collect()
+    })
 }
 
 /// A workload on real threads, or all of them.

@@ -18,4 +18,5 @@ pub mod peers;
 mod reference;
 pub mod simulated;
 pub mod stats;
+pub mod torture;
 pub mod workload;

@@ -7,6 +7,7 @@ pub mod pool;
 pub mod progress;
 
 pub use child::serve;
+pub use events::{Event, Events};
 
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use rand::seq::SliceRandom;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use child::End;
-use events::Events;
 
 /// A cell and the reports of its runs.
 pub struct Measured {

@@ -1,35 +1,19 @@
-//! `fairlock torture`: the locks under many schedules, on the concurrency tester.
+//! `fairlock torture` without `--real`: the locks under many schedules, on the concurrency tester.
 
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::Args;
 use fairlock_sim::tester::{Failure, Lock, Summary, Tester};
 
+use super::{Row, TortureFlags, Written};
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::machine;
-use crate::names;
-use crate::output::{Page, complain};
+use crate::output::complain;
 use crate::runner::{pool, progress};
 
-/// What to try.
-#[derive(Args, Clone)]
-pub struct TortureFlags {
-    /// Locks to test, separated by commas; default: all
-    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::tortured_lock(),
-          hide_possible_values = true)]
-    pub locks: Vec<String>,
-    /// How many schedules of each lock
-    #[arg(long, value_name = "N", default_value_t = 20_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub schedules: u64,
-    /// Seed of the first schedule; those of the others follow. `--schedules 1` repeats one that
-    /// failed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u64,
-}
-
+/// How many schedules of each lock are tried.
+const SCHEDULES: u64 = 20_000;
 /// How many schedules a worker takes at once.
 const PORTION: u64 = 500;
 
@@ -43,31 +27,31 @@ struct Verdict {
 
 /// Tries the schedules, and fails if a lock does. Ctrl-C ends it early: what was tried by then is
 /// shown.
-pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
+pub fn torture(flags: &TortureFlags, written: &Written) -> Result<ExitCode, Error> {
     let locks = chosen(&flags.locks)?;
-    let end = flags.seed.checked_add(flags.schedules);
+    let schedules = flags.schedules.unwrap_or(SCHEDULES);
+    let end = flags.seed.checked_add(schedules);
     let end = end.ok_or_else(|| Error::usage("--seed and --schedules add up to more than 2^64"))?;
     let verdicts: Arc<[Mutex<Verdict>]> = locks.iter().map(|_| Mutex::default()).collect();
     let interrupted = search_all(&locks, flags.seed..end, &verdicts)?;
     let width = locks.iter().map(|lock| lock.name().len()).max().unwrap_or(0);
     let mut text = String::new();
-    let mut failed = false;
+    let mut rows = Vec::new();
     for (lock, verdict) in locks.iter().zip(&*verdicts) {
         let verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
-        let Summary { schedules, steps } = verdict.summary;
+        let Summary { schedules: tried, steps } = verdict.summary;
         let name = lock.name();
+        let failure = verdict.failure.as_ref().map(|failure| (failure.seed, failure.what.clone()));
+        rows.push(Row { schedules: Some(tried), steps: Some(steps), ..Row::new(name, failure) });
         match &verdict.failure {
             None => {
                 let of = match interrupted {
-                    true => format!(" of {}", flags.schedules),
+                    true => format!(" of {schedules}"),
                     false => String::new(),
                 };
-                text.push_str(&format!(
-                    "{name:width$}  {schedules}{of} schedules, {steps} steps\n"
-                ));
+                text.push_str(&format!("{name:width$}  {tried}{of} schedules, {steps} steps\n"));
             }
             Some(failure) => {
-                failed = true;
                 let seed = failure.seed;
                 text.push_str(&format!("\n{failure}"));
                 text.push_str(&format!(
@@ -76,7 +60,8 @@ pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
             }
         }
     }
-    Page::Stdout.show(&text)?;
+    let failed = rows.iter().any(|row| row.failure.is_some());
+    written.show(&text, rows, flags.seed, interrupted)?;
     if interrupted {
         complain("interrupted; what was finished is shown");
         return Ok(ExitCode::from(INTERRUPTED));

@@ -1,0 +1,282 @@
+//! `RwLock`, by its raw methods.
+
+use std::time::Duration;
+
+use fairlock::{Policy, RawRwLock};
+
+use super::{Lock, Pair, Subject};
+use crate::torture::seat::{Refusal, Seat};
+use crate::torture::visit::{How, Op, Section, Visit};
+
+/// What is wrong on purpose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    ReadsBesideWriters,
+    WritesAsReader,
+    UpgradesInTwoSteps,
+    EndsLate,
+}
+
+struct Rw {
+    lock: RawRwLock,
+    pair: Pair,
+    mistake: Mistake,
+}
+
+fn made(policy: Policy, mistake: Mistake) -> Box<dyn Subject> {
+    Box::new(Rw { lock: RawRwLock::with_policy(policy), pair: Pair::default(), mistake })
+}
+
+fn ours(policy: Policy) -> Box<dyn Subject> {
+    made(policy, Mistake::None)
+}
+
+fn wrong(mistake: Mistake) -> Box<dyn Subject> {
+    made(Policy::DEFAULT, mistake)
+}
+
+pub(super) const LOCKS: &[Lock] = &[
+    Lock { name: "rwlock", about: "RwLock", make: || ours(Policy::DEFAULT) },
+    Lock {
+        name: "rwlock:priorities",
+        about: "RwLock with real-time priorities",
+        make: || ours(Policy::DEFAULT.with_priorities()),
+    },
+    Lock {
+        name: "rwlock:handoff",
+        about: "RwLock, Policy::HANDOFF: no bound is promised",
+        make: || ours(Policy::HANDOFF),
+    },
+    Lock {
+        name: "rwlock:writer-phase",
+        about: "RwLock, Policy::WRITER_PHASE: no bound is promised",
+        make: || ours(Policy::WRITER_PHASE),
+    },
+];
+
+pub(super) const BROKEN: &[Lock] = &[
+    Lock {
+        name: "broken:shared",
+        about: "readers do not wait for writers",
+        make: || wrong(Mistake::ReadsBesideWriters),
+    },
+    Lock {
+        name: "broken:writers",
+        about: "writers share the lock",
+        make: || wrong(Mistake::WritesAsReader),
+    },
+    Lock {
+        name: "broken:upgrade",
+        about: "an upgrade lets other writers in",
+        make: || wrong(Mistake::UpgradesInTwoSteps),
+    },
+    Lock {
+        name: "broken:late",
+        about: "a wait that times out returns a quarter of a minute later",
+        make: || wrong(Mistake::EndsLate),
+    },
+];
+
+/// How the lock is held, or wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Read,
+    Upgradable,
+    Write,
+}
+
+impl Rw {
+    fn take(&self, mode: Mode, visit: &Visit, seat: &Seat<'_>) -> bool {
+        let lock = &self.lock;
+        seat.acquire(visit, |request| {
+            let result = match (mode, self.mistake) {
+                (Mode::Read, Mistake::ReadsBesideWriters) => Ok(()),
+                (Mode::Read, _) | (Mode::Write, Mistake::WritesAsReader) => {
+                    request.take(|| lock.try_read(), |wait| lock.read_with(wait))
+                }
+                (Mode::Upgradable, _) => request
+                    .take(|| lock.try_upgradable_read(), |wait| lock.upgradable_read_with(wait)),
+                (Mode::Write, _) => request.take(|| lock.try_write(), |wait| lock.write_with(wait)),
+            };
+            if self.mistake == Mistake::EndsLate && matches!(result, Err(Refusal::Ended(_))) {
+                std::thread::sleep(Duration::from_secs(15));
+            }
+            result
+        })
+        .is_some()
+    }
+
+    fn leave(&self, mode: Mode, visit: &Visit, seat: &Seat<'_>) {
+        let lock = &self.lock;
+        // SAFETY: the calling thread holds the lock in this mode: each caller has just taken it.
+        seat.release(|| unsafe {
+            match (mode, self.mistake) {
+                (Mode::Read, Mistake::ReadsBesideWriters) => {}
+                (Mode::Read, _) | (Mode::Write, Mistake::WritesAsReader) => {
+                    if visit.fair {
+                        lock.unlock_read_fair()
+                    } else {
+                        lock.unlock_read()
+                    }
+                }
+                (Mode::Upgradable, _) => {
+                    if visit.fair {
+                        lock.unlock_upgradable_fair()
+                    } else {
+                        lock.unlock_upgradable()
+                    }
+                }
+                (Mode::Write, _) => {
+                    if visit.fair {
+                        lock.unlock_write_fair()
+                    } else {
+                        lock.unlock_write()
+                    }
+                }
+            }
+        });
+    }
+
+    /// Reads while the thread reads.
+    fn read_again(&self, visit: &Visit, seat: &Seat<'_>) {
+        let lock = &self.lock;
+        // As long as this takes, the lock is held.
+        let again =
+            Visit { how: if visit.how == How::Wait { How::Wait } else { How::Try }, ..*visit };
+        let had = seat.upgrade(&again, |request| {
+            request.take(|| lock.try_read_recursive(), |wait| lock.read_recursive_with(wait))
+        });
+        if had {
+            self.pair.read(seat, Section::Nothing);
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        }
+    }
+
+    /// The upgradable reader becomes the writer; no other writer may come in between.
+    fn upgrade(&self, visit: &Visit, seat: &Seat<'_>) -> bool {
+        let lock = &self.lock;
+        let before = self.pair.read(seat, visit.section);
+        // SAFETY: the thread holds the lock upgradably, here and below.
+        let attempt = || unsafe { lock.try_upgrade() };
+        let upgraded = seat.upgrade(visit, |request| match (visit.op, self.mistake) {
+            (_, Mistake::UpgradesInTwoSteps) => {
+                // SAFETY: as above.
+                unsafe { lock.unlock_upgradable() };
+                std::thread::yield_now();
+                lock.write();
+                Ok(())
+            }
+            (Op::TryUpgrade, _) => attempt().then_some(()).ok_or(Refusal::Busy),
+            // SAFETY: as above.
+            _ => request.take(attempt, |wait| unsafe { lock.upgrade_with(wait) }),
+        });
+        if upgraded && self.pair.read(seat, Section::Nothing) != before {
+            seat.fail("exclusion: a writer came in during an upgrade");
+        }
+        upgraded
+    }
+
+    /// From writer to upgradable reader, and back.
+    fn down_and_up(&self, visit: &Visit, seat: &Seat<'_>) -> Mode {
+        let before = self.pair.read(seat, Section::Nothing);
+        // SAFETY: the thread has taken the lock for writing.
+        unsafe { self.lock.downgrade_to_upgradable() };
+        if self.pair.read(seat, visit.section) != before {
+            seat.fail("exclusion: a writer came in during a downgrade");
+        }
+        if !self.upgrade(visit, seat) {
+            return Mode::Upgradable;
+        }
+        self.pair.write(seat, visit.section);
+        Mode::Write
+    }
+}
+
+impl Subject for Rw {
+    fn ops(&self) -> &'static [Op] {
+        match self.mistake {
+            Mistake::None | Mistake::EndsLate => &[
+                Op::Read,
+                Op::Read,
+                Op::Read,
+                Op::Write,
+                Op::Write,
+                Op::ReadAgain,
+                Op::Upgradable,
+                Op::Upgrade,
+                Op::TryUpgrade,
+                Op::Downgrade,
+                Op::DownAndUp,
+            ],
+            Mistake::UpgradesInTwoSteps => &[Op::Upgrade, Op::Write],
+            Mistake::ReadsBesideWriters | Mistake::WritesAsReader => &[Op::Read, Op::Write],
+        }
+    }
+
+    fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
+        let mut mode = match visit.op {
+            Op::Read | Op::ReadAgain => Mode::Read,
+            Op::Upgradable | Op::Upgrade | Op::TryUpgrade => Mode::Upgradable,
+            _ => Mode::Write,
+        };
+        if !self.take(mode, visit, seat) {
+            return;
+        }
+        match visit.op {
+            Op::Upgrade | Op::TryUpgrade => {
+                let how = if visit.op == Op::TryUpgrade { How::Try } else { visit.how };
+                if self.upgrade(&Visit { how, ..*visit }, seat) {
+                    self.pair.write(seat, visit.section);
+                    mode = Mode::Write;
+                }
+            }
+            Op::ReadAgain => {
+                self.pair.read(seat, visit.section);
+                self.read_again(visit, seat);
+            }
+            Op::Downgrade => {
+                self.pair.write(seat, visit.section);
+                let before = self.pair.read(seat, Section::Nothing);
+                // SAFETY: taken for writing above.
+                unsafe { self.lock.downgrade() };
+                mode = Mode::Read;
+                if self.pair.read(seat, visit.section) != before {
+                    seat.fail("exclusion: a writer came in during a downgrade");
+                }
+            }
+            Op::DownAndUp => mode = self.down_and_up(visit, seat),
+            Op::Write => self.pair.write(seat, visit.section),
+            _ => drop(self.pair.read(seat, visit.section)),
+        }
+        self.leave(mode, visit, seat);
+    }
+
+    fn planned_ns(&self, others: usize) -> Option<u64> {
+        self.lock.planned_wait_ns(self.grants(others))
+    }
+
+    /// Between those of one side come those of the other.
+    fn grants(&self, others: usize) -> usize {
+        2 * others + 3
+    }
+
+    fn state(&self) -> String {
+        let lock = &self.lock;
+        let held = match (lock.is_write_locked(), lock.is_locked()) {
+            (true, _) => "a writer inside",
+            (false, true) => "readers inside",
+            (false, false) => "free",
+        };
+        let waiters = if lock.has_waiters() { "threads queued" } else { "nobody queued" };
+        format!("{held}, {waiters}, {}", if lock.is_inflated() { "full" } else { "thin" })
+    }
+
+    fn check_idle(&self) -> Result<(), String> {
+        if self.lock.is_locked() || self.lock.has_waiters() {
+            return Err(format!("everybody has left, but the lock says: {}", self.state()));
+        }
+        self.pair.check_idle()
+    }
+}

@@ -1,0 +1,136 @@
+//! What the system knows of threads, and does to them: Linux only; elsewhere nothing happens, and nothing is known.
+
+pub use here::is_known;
+pub(super) use here::{Delays, begin, delay_of, interrupt, move_to, thread_number};
+
+#[cfg(target_os = "linux")]
+mod here {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// For how long a thread wanted a CPU and had none.
+    pub(crate) struct Delays(Option<File>);
+
+    impl Delays {
+        /// Of the calling thread.
+        pub(crate) fn own() -> Self {
+            Self(File::open("/proc/thread-self/schedstat").ok())
+        }
+
+        /// So far, in nanoseconds; zero where the system does not say.
+        pub(crate) fn total(&self) -> u64 {
+            let mut text = [0; 96];
+            let read = self.0.as_ref().map_or(0, |file| file.read_at(&mut text, 0).unwrap_or(0));
+            parse(&text[..read])
+        }
+    }
+
+    /// The second of the three numbers.
+    fn parse(text: &[u8]) -> u64 {
+        let text = std::str::from_utf8(text).unwrap_or("");
+        text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    }
+
+    /// The same of another thread of this process.
+    pub(crate) fn delay_of(thread: i32) -> u64 {
+        std::fs::read(format!("/proc/self/task/{thread}/schedstat")).map_or(0, |text| parse(&text))
+    }
+
+    /// Whether the system says so.
+    pub fn is_known() -> bool {
+        std::fs::read("/proc/thread-self/schedstat").is_ok_and(|text| text.len() > 4)
+    }
+
+    pub(crate) fn thread_number() -> i32 {
+        // SAFETY: takes and does nothing.
+        unsafe { libc::gettid() }
+    }
+
+    /// How many signals have come: a handler has to do something, or nobody could tell that it ran.
+    static SIGNALS: AtomicI32 = AtomicI32::new(0);
+
+    extern "C" fn handle(_: libc::c_int) {
+        // Relaxed: a count.
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Installs the handler of [`interrupt`].
+    pub(crate) fn begin() {
+        // SAFETY: all zero is a valid action; the handler only adds to a number, which a handler may do.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handle as *const () as usize;
+            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+        }
+    }
+
+    /// Sends a signal to a thread of this process; nothing happens if it has ended.
+    pub(crate) fn interrupt(thread: i32) {
+        // SAFETY: the handler is installed, and the call names this process, so a number that was given
+        // anew reaches at worst another thread of it.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+    }
+
+    /// Lets a thread run on one CPU only, of those that this process may use; `None`: on all of them. And makes it as nice as that.
+    pub(crate) fn move_to(thread: i32, cpu: Option<usize>, nice: i32) {
+        // SAFETY: the set is of this frame, and the calls fail where the thread is gone or may not.
+        unsafe {
+            let mut all: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(libc::getpid(), size_of_val(&all), &mut all);
+            let mut allowed =
+                (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &all));
+            let count = libc::CPU_COUNT(&all).max(1) as usize;
+            let set = match cpu.and_then(|cpu| allowed.nth(cpu % count)) {
+                Some(cpu) => {
+                    let mut one: libc::cpu_set_t = std::mem::zeroed();
+                    libc::CPU_SET(cpu, &mut one);
+                    one
+                }
+                None => all,
+            };
+            libc::sched_setaffinity(thread, size_of_val(&set), &set);
+            libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, nice);
+        }
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn run_delay_is_the_second_number() {
+        assert_eq!(parse(b"12 345 6\n"), 345);
+        assert_eq!(parse(b""), 0);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod here {
+    pub(crate) struct Delays;
+
+    impl Delays {
+        pub(crate) fn own() -> Self {
+            Self
+        }
+
+        pub(crate) fn total(&self) -> u64 {
+            0
+        }
+    }
+
+    pub(crate) fn delay_of(_thread: i32) -> u64 {
+        0
+    }
+
+    pub fn is_known() -> bool {
+        false
+    }
+
+    pub(crate) fn thread_number() -> i32 {
+        0
+    }
+
+    pub(crate) fn begin() {}
+
+    pub(crate) fn interrupt(_thread: i32) {}
+
+    pub(crate) fn move_to(_thread: i32, _cpu: Option<usize>, _nice: i32) {}
+}
