@@ -6,6 +6,7 @@ mod broken;
 mod ended;
 mod measured;
 mod shown;
+mod torture;
 mod usage;
 
 use std::fs;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock::{Policy, RawRwLock};
+use fairlock::{Policy, RawRwLock, WaitError};
 
 use super::{Lock, Pair, Subject};
 use crate::torture::seat::{Refusal, Seat};
@@ -16,6 +16,7 @@ enum Mistake {
     WritesAsReader,
     UpgradesInTwoSteps,
     EndsLate,
+    EndsEarly,
 }
 
 struct Rw {
@@ -76,6 +77,11 @@ pub(super) const BROKEN: &[Lock] = &[
         about: "a wait that times out returns a quarter of a minute later",
         make: || wrong(Mistake::EndsLate),
     },
+    Lock {
+        name: "broken:early",
+        about: "a wait that times out before its time",
+        make: || wrong(Mistake::EndsEarly),
+    },
 ];
 
 /// How the lock is held, or wanted.
@@ -90,6 +96,9 @@ impl Rw {
     fn take(&self, mode: Mode, visit: &Visit, seat: &Seat<'_>) -> bool {
         let lock = &self.lock;
         seat.acquire(visit, |request| {
+            if let (Mistake::EndsEarly, Some(_)) = (self.mistake, visit.how.timeout()) {
+                return Err(Refusal::Ended(WaitError::TimedOut));
+            }
             let result = match (mode, self.mistake) {
                 (Mode::Read, Mistake::ReadsBesideWriters) => Ok(()),
                 (Mode::Read, _) | (Mode::Write, Mistake::WritesAsReader) => {
@@ -197,7 +206,7 @@ impl Rw {
 impl Subject for Rw {
     fn ops(&self) -> &'static [Op] {
         match self.mistake {
-            Mistake::None | Mistake::EndsLate => &[
+            Mistake::None | Mistake::EndsLate | Mistake::EndsEarly => &[
                 Op::Read,
                 Op::Read,
                 Op::Read,
