@@ -22,6 +22,8 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (SleepsBlindly, "rwsem:default", &[Deadlock]),
     (ReleasesQuietly, "rwsem:default", &[Deadlock]),
     (ForgetsNext, "rwsem:default", &[Deadlock]),
+    (NapsLong, "rwsem:default", &[Idle]),
+    (NapsLong, "rwsem:thin", &[Idle]),
     (CountsOneByOne, "rwsem:writer-phase", &[Exclusion, Word]),
     (SubtractsHandoff, "rwsem:default", &[Word, Exclusion]),
     (RefusesInherited, "rwsem:soon", &[Deadlock, Livelock]),

@@ -57,6 +57,8 @@ pub enum Fault {
     /// Under tenure, a thread that queues takes it upon itself to wake the waiter that is next, and
     /// does not.
     ForgetsNext,
+    /// Under tenure, the waiter that is next and was woken in vain sleeps until the tenure ends.
+    NapsLong,
     /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.

@@ -14,6 +14,8 @@ pub enum Kind {
     /// Nobody can go on, and not everybody has ended: a lost wake-up, if the lock
     /// is free.
     Deadlock,
+    /// The lock was free, threads waited for it, and nobody was on the way, though all had CPUs.
+    Idle,
     /// Threads go on and on, and do not end.
     Livelock,
     /// A thread waits awake without a bound, or touches memory that is gone.

@@ -30,6 +30,12 @@ pub(super) enum Event {
     Stall(usize, u64),
     /// This thread's sleep ends for no reason.
     Wake(usize),
+    /// A host takes the CPU of this number for this many nanoseconds: none of its threads runs.
+    Steal(usize, u64),
+    /// The timer of this thread's sleep is late by this many nanoseconds.
+    Late(usize, u64),
+    /// The clock stands for this many nanoseconds, and is then what it would have been.
+    Stand(u64),
 }
 
 /// One decision of a schedule.
@@ -52,26 +58,65 @@ pub(super) enum Schedule {
 }
 
 /// What else happens by chance: once in this many steps, never if zero.
-#[derive(Clone, Copy)]
 pub(super) struct Noise {
     advance: u64,
     stall: u64,
     wake: u64,
+    faults: Option<Faults>,
+}
+
+/// What machines do to threads, in one of four schedules; by a source of chance of its own, so that all others are
+/// as they were before there was this.
+struct Faults {
+    random: Xoshiro256PlusPlus,
+    /// Once in so many steps, each.
+    rate: u64,
 }
 
 const STALL_NS: [u64; 3] = [50_000, 1_000_000, 100_000_000];
+const STEAL_NS: [u64; 2] = [500_000, 8_000_000];
+const LATE_NS: u64 = 10_000_000;
+const STAND_NS: [u64; 2] = [20_000, 1_000_000];
+
+impl Faults {
+    fn new(random: &Xoshiro256PlusPlus) -> Option<Self> {
+        let mut random = random.clone();
+        random.long_jump();
+        let rates = [60, 250, 1_000];
+        (below(&mut random, 4) == 0).then(|| {
+            let rate = rates[below(&mut random, rates.len() as u64) as usize];
+            Self { random, rate }
+        })
+    }
+
+    fn events(&mut self, threads: usize) -> Option<Event> {
+        let Self { random, rate } = self;
+        if below(random, *rate) != 0 {
+            return None;
+        }
+        let thread = below(random, threads as u64) as usize;
+        let which = below(random, 2) as usize;
+        Some(match below(random, 3) {
+            0 => Event::Steal(thread, STEAL_NS[which]),
+            1 => Event::Late(thread, LATE_NS),
+            _ => Event::Stand(STAND_NS[which]),
+        })
+    }
+}
 
 impl Noise {
     fn new(random: &mut Xoshiro256PlusPlus) -> Self {
+        let faults = Faults::new(random);
         let mut one_of = |choices: &[u64]| choices[below(random, choices.len() as u64) as usize];
         Self {
+            faults,
             advance: one_of(&[0, 20, 100, 400]),
             stall: one_of(&[0, 0, 200, 1_000]),
             wake: one_of(&[0, 0, 0, 0, 0, 0, 0, 100]),
         }
     }
 
-    fn events(self, random: &mut Xoshiro256PlusPlus, threads: usize) -> Vec<Event> {
+    fn events(&mut self, random: &mut Xoshiro256PlusPlus, threads: usize) -> Vec<Event> {
         let mut happens = |rate| rate != 0 && below(random, rate) == 0;
         let (advance, stall, wake) =
             (happens(self.advance), happens(self.stall), happens(self.wake));
@@ -87,6 +132,7 @@ impl Noise {
         if advance {
             events.push(Event::Advance);
         }
+        events.extend(self.faults.as_mut().and_then(|faults| faults.events(threads)));
         events
     }
 }

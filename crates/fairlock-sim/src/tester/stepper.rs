@@ -85,6 +85,10 @@ pub(super) struct Stepper {
     now: u64,
     sleeps: u64,
     cpus: usize,
+    /// What the clock shows until then, while it stands.
+    stands: Option<(u64, u64)>,
+    /// For how long timers were late, and the clock stood.
+    excused: u64,
 }
 
 impl Stepper {
@@ -114,7 +118,22 @@ impl Stepper {
             now: 1_000_000,
             sleeps: 0,
             cpus,
+            stands: None,
+            excused: 0,
         }
+    }
+
+    /// Whether a thread that could go on, or will, has no CPU.
+    pub(super) fn lacks_cpu(&self) -> bool {
+        let lacks = |thread: &Thread| {
+            thread.stalled_until > self.now && !matches!(thread.state, State::Ended)
+        };
+        self.threads.iter().any(lacks)
+    }
+
+    /// For how long timers were late, and the clock stood.
+    pub(super) fn excused(&self) -> u64 {
+        self.excused
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -199,6 +218,31 @@ impl Stepper {
                     return false;
                 }
                 thread.stalled_until = self.now + ns;
+                true
+            }
+            Event::Steal(cpu, ns) => {
+                let cpu = cpu % self.cpus;
+                for thread in self.threads.iter_mut().skip(cpu).step_by(self.cpus) {
+                    thread.stalled_until = thread.stalled_until.max(self.now + ns);
+                }
+                true
+            }
+            Event::Late(thread, ns) => {
+                // A section is as long as it is.
+                let State::Asleep { deadline, address, .. } = &mut self.threads[thread].state
+                else {
+                    return false;
+                };
+                let has_timer = *deadline != NEVER && *address != 0;
+                if has_timer {
+                    *deadline += ns;
+                    self.excused += ns;
+                }
+                has_timer
+            }
+            Event::Stand(ns) => {
+                self.stands = Some((Engine::now(self), self.now + ns));
+                self.excused += ns;
                 true
             }
             Event::Wake(thread) => {
@@ -403,7 +447,10 @@ impl Engine for Stepper {
     }
 
     fn now(&self) -> u64 {
-        self.now
+        match self.stands {
+            Some((shown, until)) if self.now < until => shown,
+            _ => self.now,
+        }
     }
 
     fn stopped(&self) -> bool {

@@ -19,6 +19,9 @@ use crate::sim::Sim;
 /// Trials are ended after this many steps; those that end by themselves take some thousands.
 const MOST_STEPS: u64 = 200_000;
 
+/// For how long a lock may be free while threads wait, and all have CPUs: a wake-up takes less.
+const MOST_IDLE_NS: u64 = 1_000_000;
+
 /// Stacks and thread records, to be used again and again.
 pub(super) struct Resources {
     /// Stacks that no thread has now; altogether as many as a script can have threads.
@@ -114,6 +117,7 @@ pub(super) fn run(
         log: log.then(Vec::new),
         deviations: vec![],
         steps: 0,
+        idle: 0,
     };
     let complaint = trial.run(&mut fibers).err();
     let ends = (0..fibers.len()).map(|thread| trial.describe(thread)).collect();
@@ -135,6 +139,8 @@ struct Trial<'a> {
     log: Option<Vec<Entry>>,
     deviations: Vec<Deviation>,
     steps: u64,
+    /// For how long the lock has been free beside waiters.
+    idle: u64,
 }
 
 impl Trial<'_> {
@@ -161,9 +167,13 @@ impl Trial<'_> {
         }
         self.stepper.can_run(can_run);
         while can_run.is_empty() {
+            let (before, lacks_cpu) = (self.stepper.now(), self.stepper.lacks_cpu());
             if !self.stepper.advance() {
                 let what = "everybody waits, and nothing will end it".into();
                 return Err(Complaint { kind: Kind::Deadlock, what });
+            }
+            if !lacks_cpu {
+                self.pass(self.stepper.now() - before)?;
             }
             self.stepper.can_run(can_run);
         }
@@ -174,6 +184,20 @@ impl Trial<'_> {
             self.deviations.push(Deviation { at, event: Event::Run(thread) });
         }
         Ok(thread)
+    }
+
+    /// So much time has passed in which nobody could go on, and nobody lacked a CPU.
+    fn pass(&mut self, ns: u64) -> Result<(), Complaint> {
+        if !self.subject.is_free_beside_waiters() {
+            return Ok(());
+        }
+        self.idle += ns;
+        if self.idle > MOST_IDLE_NS + self.stepper.excused() {
+            let what =
+                format!("the lock is free, threads wait, and for {} ns nobody takes it", self.idle);
+            return Err(Complaint { kind: Kind::Idle, what });
+        }
+        Ok(())
     }
 
     fn step(&mut self, thread: usize, fiber: &mut Fiber<'_>) -> Result<(), Complaint> {
@@ -198,6 +222,9 @@ impl Trial<'_> {
             self.note(thread, action, operation);
         }
         result?;
+        if self.idle > 0 && !self.subject.is_free_beside_waiters() {
+            self.idle = 0;
+        }
         self.subject.check(thread)
     }
 

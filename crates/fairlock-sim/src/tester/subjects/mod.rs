@@ -24,6 +24,11 @@ pub(super) trait Subject {
     /// What is left when all threads have ended.
     fn check_idle(&self) -> Result<(), Complaint>;
 
+    /// Whether a thread waits for the lock, and nobody holds it; of locks at which nobody may sleep then.
+    fn is_free_beside_waiters(&self) -> bool {
+        false
+    }
+
     /// Whether the lock may be freed, as nobody will ask for it any more, and its last holder has
     /// released it: then nobody may touch it.
     fn is_gone(&self) -> bool {

@@ -83,6 +83,11 @@ impl Ranks {
         }
     }
 
+    /// Whether somebody asks for the lock, and would wait for it.
+    pub(super) fn somebody_waits(&self) -> bool {
+        self.asking.borrow().iter().flatten().any(|asking| asking.how != How::Try)
+    }
+
     /// After a step: `look` reports who is queued; false if it could not.
     pub(super) fn look(&self, look: impl FnOnce(&mut dyn FnMut(usize)) -> bool) {
         let now = self.steps.get() + 1;

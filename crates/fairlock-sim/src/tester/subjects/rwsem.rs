@@ -520,6 +520,13 @@ impl<L: Lock> Subject for Sem<L> {
         self.gone.get()
     }
 
+    /// The published disciplines promise less: with adaptive spinning a release may leave the head asleep.
+    fn is_free_beside_waiters(&self) -> bool {
+        let inside = self.room.readers.get() + self.room.writers.get();
+        let promised = matches!(self.lock.policy().discipline(), Discipline::Tenure(_));
+        promised && inside == 0 && self.ranks.somebody_waits()
+    }
+
     fn state(&self) -> String {
         self.lock.state()
     }
