@@ -8,39 +8,8 @@ mod rwlock;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::seat::Seat;
-use super::visit::{Op, Section, Visit};
-
-/// A lock with what it guards.
-pub(super) trait Subject: Send + Sync {
-    /// What threads do with it; what is there more often is done more often.
-    fn ops(&self) -> &'static [Op];
-
-    /// Makes this visit.
-    fn visit(&self, visit: &Visit, seat: &Seat<'_>);
-
-    /// How long a wait may take beside `others`, apart from their sections and where all have CPUs; `None`: nothing is promised.
-    fn planned_ns(&self, others: usize) -> Option<u64>;
-
-    /// How many others may have the lock before a thread that waits, and one that is inside already.
-    fn grants(&self, others: usize) -> usize {
-        others + 3
-    }
-
-    /// What the lock says of itself.
-    fn state(&self) -> String;
-
-    /// Since when a thread that waits for a notification should have had one.
-    fn overdue_since(&self) -> Option<u64> {
-        None
-    }
-
-    /// No thread begins another visit: those that wait for what others do may go.
-    fn close(&self) {}
-
-    /// What is wrong when all threads have left.
-    fn check_idle(&self) -> Result<(), String>;
-}
+use super::seat::{Seat, Subject};
+use super::visit::Section;
 
 /// A lock that can be tortured.
 #[derive(Clone, Copy)]

@@ -5,20 +5,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use fairlock::CancelToken;
-use fairlock::platform::{Native, System};
+use fairlock::platform::Native;
 use fairlock::wait::{Wait, WaitError};
 
-use super::locks::Subject;
-use super::threads::{Delays, delay_of, is_known, thread_number};
-use super::visit::{How, Visit};
-
-/// The clock of all this, in nanoseconds.
-pub(super) fn now() -> u64 {
-    Native::now()
-}
+use super::threads::{Delays, delay_of, is_known, is_runnable, now, thread_number};
+use super::visit::{How, Op, Visit};
 
 /// What the system may add to a wait that nothing here measures: late timers, interrupts.
 const FLOOR_NS: u64 = 50_000_000;
@@ -28,6 +23,40 @@ const SHORT_NS: u64 = 10_000_000;
 const SMALL_NS: u64 = 20_000;
 /// How long to wait where a lock promises no bound, or the system does not say who had a CPU.
 const PATIENCE_NS: u64 = 20_000_000_000;
+
+/// A lock with what it guards.
+pub(super) trait Subject: Send + Sync {
+    /// What threads do with it; what is there more often is done more often.
+    fn ops(&self) -> &'static [Op];
+
+    /// Makes this visit.
+    fn visit(&self, visit: &Visit, seat: &Seat<'_>);
+
+    /// How long a wait may take beside `others`, apart from their sections and where all have CPUs; `None`: nothing is promised.
+    fn planned_ns(&self, others: usize) -> Option<u64>;
+
+    /// How many others may have the lock before a thread that waits, and one that is inside already.
+    fn grants(&self, others: usize) -> usize {
+        others + 3
+    }
+
+    /// What the lock says of itself.
+    fn state(&self) -> String;
+
+    /// Since when a thread that waits for a notification should have had one.
+    fn overdue_since(&self) -> Option<u64> {
+        None
+    }
+
+    /// No thread begins another visit: those that wait for what others do may go.
+    fn close(&self) {}
+
+    /// What is wrong when all threads have left.
+    fn check_idle(&self) -> Result<(), String>;
+}
+
+/// The watchdog has looked meanwhile.
+const NEWS: Duration = Duration::from_millis(100);
 
 /// How to ask for a lock.
 pub(super) enum Request<'a> {
@@ -206,6 +235,14 @@ impl Round {
         locked(&self.seats[number]).clone()
     }
 
+    /// Whether a thread that waits could run at this moment: it looks at the lock, or has no CPU. For how long it has had
+    /// none the system says only when it has one.
+    pub(super) fn somebody_could_run(&self) -> bool {
+        let waits =
+            |doing: &Doing| matches!(doing.what, What::Waits | What::Upgrades | What::Awaits);
+        self.doing().iter().any(|doing| waits(doing) && is_runnable(doing.thread))
+    }
+
     /// How long thread `number`, which does `doing`, may do so: what the lock plans, the longest sections of so many others
     /// as may go before it, the time for which those and it lacked a CPU, and for which the machine stood still.
     pub(super) fn bound(&self, number: usize, doing: &Doing) -> u64 {
@@ -226,15 +263,19 @@ impl Round {
             bound += costs.sum() + costs.most as u64 * SMALL_NS;
         }
         let now = now();
+        // Those that wait lack a CPU at the same time: what they add has ended with the last of them.
+        let mut lacked = 0;
         for (other, seat) in self.seats.iter().enumerate() {
             let seat = locked(seat).clone();
-            let held = matches!(seat.what, What::Holds | What::Upgrades);
-            bound += match held && other != number {
-                true => now.saturating_sub(seat.since),
-                false if seat.what == What::Away => 0,
-                false => delay_of(seat.thread).saturating_sub(seat.delay),
-            };
+            match seat.what {
+                What::Holds | What::Upgrades if other != number => {
+                    bound += now.saturating_sub(seat.since);
+                }
+                What::Away => {}
+                _ => lacked = lacked.max(delay_of(seat.thread).saturating_sub(seat.delay)),
+            }
         }
+        bound += lacked;
         bound
     }
 }
@@ -369,7 +410,12 @@ impl<'r> Seat<'r> {
         let timeout = visit.how.timeout().map_or(0, |timeout| timeout.as_nanos() as u64);
         let mut bound = None;
         if waited > timeout + SHORT_NS && doing.what != What::Awaits {
-            let most = self.round.bound(self.number, doing);
+            let mut most = self.round.bound(self.number, doing);
+            if waited > most {
+                // Whoever is stopped with all others may go on before the watchdog, and has to hear of it.
+                thread::sleep(NEWS);
+                most = self.round.bound(self.number, doing);
+            }
             if waited > most {
                 self.fail(self.round.describe(self.number, doing, waited, most));
             }

@@ -1,7 +1,13 @@
 //! What the system knows of threads, and does to them: Linux only; elsewhere nothing happens, and nothing is known.
 
+use fairlock::platform::{Native, System};
 pub use here::is_known;
-pub(super) use here::{Delays, begin, delay_of, interrupt, move_to, thread_number};
+pub(super) use here::{Delays, begin, delay_of, interrupt, is_runnable, move_to, thread_number};
+
+/// The clock of all this, in nanoseconds.
+pub(super) fn now() -> u64 {
+    Native::now()
+}
 
 #[cfg(target_os = "linux")]
 mod here {
@@ -35,6 +41,15 @@ mod here {
     /// The same of another thread of this process.
     pub(crate) fn delay_of(thread: i32) -> u64 {
         std::fs::read(format!("/proc/self/task/{thread}/schedstat")).map_or(0, |text| parse(&text))
+    }
+
+    /// Whether a thread of this process has a CPU, or would take one.
+    pub(crate) fn is_runnable(thread: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        // The name may contain anything, but ends with the last parenthesis.
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim().starts_with('R'))
+        })
     }
 
     /// Whether the system says so.
@@ -118,6 +133,10 @@ mod here {
 
     pub(crate) fn delay_of(_thread: i32) -> u64 {
         0
+    }
+
+    pub(crate) fn is_runnable(_thread: i32) -> bool {
+        false
     }
 
     pub fn is_known() -> bool {

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread, ThreadId};
 use std::time::Duration;
 
-use super::{Lock, Pair, Subject};
-use crate::torture::seat::Seat;
+use super::{Lock, Pair};
+use crate::torture::seat::{Seat, Subject};
 use crate::torture::visit::{How, Op, Visit};
 
 pub(super) const LOCKS: &[Lock] = &[

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fairlock::{Condvar, CondvarExt, Mutex, MutexExt, MutexGuard};
 
-use super::{Lock, Pair, Subject};
-use crate::torture::seat::{Refusal, Request, Seat, now};
+use super::{Lock, Pair};
+use crate::torture::seat::{Refusal, Request, Seat, Subject};
+use crate::torture::threads::now;
 use crate::torture::visit::{How, Op, Visit};
 
 pub(super) const LOCKS: &[Lock] =

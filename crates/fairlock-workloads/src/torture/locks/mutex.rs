@@ -6,8 +6,8 @@ use fairlock::platform::Native;
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock::{Mutex, MutexExt, MutexGuard, ReentrantMutex, Semaphore};
 
-use super::{Lock, Pair, Subject, wake_ups};
-use crate::torture::seat::{Refusal, Request, Seat};
+use super::{Lock, Pair, wake_ups};
+use crate::torture::seat::{Refusal, Request, Seat, Subject};
 use crate::torture::visit::{How, Op, Section, Visit};
 
 pub(super) const LOCKS: &[Lock] = &[

@@ -4,8 +4,8 @@ use fairlock::RangeRwLock;
 use fairlock::WaitError;
 use fairlock::range::{RangeAccess, RangeError, RangePolicy};
 
-use super::{Lock, Pair, Subject, wake_ups};
-use crate::torture::seat::{Refusal, Request, Seat};
+use super::{Lock, Pair, wake_ups};
+use crate::torture::seat::{Refusal, Request, Seat, Subject};
 use crate::torture::visit::{Op, POSITIONS, Section, Visit};
 
 fn made(policy: RangePolicy, leaves_out_last: bool) -> Box<dyn Subject> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fairlock::{Policy, RawRwLock, WaitError};
 
-use super::{Lock, Pair, Subject};
-use crate::torture::seat::{Refusal, Seat};
+use super::{Lock, Pair};
+use crate::torture::seat::{Refusal, Seat, Subject};
 use crate::torture::visit::{How, Op, Section, Visit};
 
 /// What is wrong on purpose.
