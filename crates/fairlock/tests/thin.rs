@@ -79,6 +79,11 @@ fn a_static_of_another_policy_needs_no_initialisation() {
     static LOCK: RwLock<u32> = RwLock::from_raw(RawRwLock::with_policy(Policy::HANDOFF), 0);
     contend(&LOCK);
     assert_eq!((*LOCK.read(), LOCK.policy()), (1, &Policy::HANDOFF));
+    let keeps = |lock: &RwLock<u32>| {
+        // SAFETY: only asked; nothing is taken or released.
+        unsafe { lock.raw() }.keeps_full()
+    };
+    assert!(keeps(&LOCK) && !keeps(&RwLock::new(0)));
 }
 
 /// More locks than threads, each contended now and then, so that full locks go round; the

@@ -127,13 +127,16 @@ struct Torment<'r> {
     ended: Receiver<usize>,
     living: usize,
     delays: Delays,
+    /// When the last tick ended, and for how long this thread had wanted a CPU by then.
+    looked: (Instant, u64),
 }
 
 impl<'r> Torment<'r> {
     fn begin(round: &'r Arc<Round>, random: StdRng, threads: usize) -> Result<Self, Error> {
         let (sender, ended) = channel();
         let delays = Delays::own();
-        let mut torment = Self { round, random, sender, ended, living: 0, delays };
+        let looked = (Instant::now(), delays.wanted());
+        let mut torment = Self { round, random, sender, ended, living: 0, delays, looked };
         for number in 0..threads {
             torment.give_birth(number)?;
         }
@@ -180,9 +183,9 @@ impl<'r> Torment<'r> {
         self.round.subject.check_idle()
     }
 
-    /// Waits for the next tick, and disturbs somebody.
+    /// Waits for the next tick, and disturbs somebody. Counts for how long the machine stood still.
     fn tick(&mut self) -> Result<(), Error> {
-        let (began, delay) = (Instant::now(), self.delays.total());
+        let began = Instant::now();
         while let Some(left) = TICK.checked_sub(began.elapsed()) {
             let Ok(number) = self.ended.recv_timeout(left) else { break };
             self.living -= 1;
@@ -190,9 +193,11 @@ impl<'r> Torment<'r> {
                 self.give_birth(number)?;
             }
         }
-        // It could run, or slept: the rest is the machine's.
-        let late = began.elapsed().saturating_sub(TICK).as_nanos() as u64;
-        let late = late.saturating_sub(self.delays.total() - delay);
+        // Since the last look it slept, or wanted a CPU: the rest is the machine's, or whoever stops processes.
+        let (now, wanted) = (Instant::now(), self.delays.wanted());
+        let (looked, wanted_then) = std::mem::replace(&mut self.looked, (now, wanted));
+        let late = (now - looked).saturating_sub(TICK).as_nanos() as u64;
+        let late = late.saturating_sub(wanted - wanted_then);
         self.round.stood.fetch_add(late, Ordering::Relaxed);
         let victim = self.random.random_range(0..self.round.doing().len());
         self.disturb(&self.round.doing_of(victim));

@@ -26,21 +26,31 @@ mod here {
 
         /// So far, in nanoseconds; zero where the system does not say.
         pub(crate) fn total(&self) -> u64 {
+            self.numbers()[1]
+        }
+
+        /// The same, and the time for which it had one.
+        pub(crate) fn wanted(&self) -> u64 {
+            self.numbers().iter().sum()
+        }
+
+        fn numbers(&self) -> [u64; 2] {
             let mut text = [0; 96];
             let read = self.0.as_ref().map_or(0, |file| file.read_at(&mut text, 0).unwrap_or(0));
             parse(&text[..read])
         }
     }
 
-    /// The second of the three numbers.
-    fn parse(text: &[u8]) -> u64 {
-        let text = std::str::from_utf8(text).unwrap_or("");
-        text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    /// The first two of three numbers: for how long it had a CPU, and for how long it lacked one.
+    fn parse(text: &[u8]) -> [u64; 2] {
+        let mut numbers = std::str::from_utf8(text).unwrap_or("").split_whitespace();
+        [(); 2].map(|()| numbers.next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
     }
 
     /// The same of another thread of this process.
     pub(crate) fn delay_of(thread: i32) -> u64 {
-        std::fs::read(format!("/proc/self/task/{thread}/schedstat")).map_or(0, |text| parse(&text))
+        std::fs::read(format!("/proc/self/task/{thread}/schedstat"))
+            .map_or(0, |text| parse(&text)[1])
     }
 
     /// Whether a thread of this process has a CPU, or would take one.
@@ -112,8 +122,8 @@ mod here {
     #[cfg(test)]
     #[test]
     fn run_delay_is_the_second_number() {
-        assert_eq!(parse(b"12 345 6\n"), 345);
-        assert_eq!(parse(b""), 0);
+        assert_eq!(parse(b"12 345 6\n"), [12, 345]);
+        assert_eq!(parse(b""), [0, 0]);
     }
 }
 
@@ -127,6 +137,10 @@ mod here {
         }
 
         pub(crate) fn total(&self) -> u64 {
+            0
+        }
+
+        pub(crate) fn wanted(&self) -> u64 {
             0
         }
     }

@@ -39,6 +39,17 @@ fn a_lock_is_told_of_its_steals_once() {
     }
 }
 
+/// An age ends with any acquisition, also with that of the thread which had the lock last.
+#[test]
+fn an_age_ends_where_a_thread_takes_the_lock_again() {
+    let lock = busy();
+    let me = Native::thread();
+    me.tenure.ages.note(lock.id(), 5_000_000, Native::now());
+    assert!(me.tenure.ages.at(lock.id()).is_some());
+    assert!(lock.write_again());
+    assert!(me.tenure.ages.at(lock.id()).is_none());
+}
+
 /// While a writer waits for the readers inside, others hold off, but go in after a moment if it
 /// does not come: it may have lost its CPU.
 #[test]
