@@ -57,7 +57,7 @@ pub enum Fault {
     /// Under tenure, a thread that queues takes it upon itself to wake the waiter that is next, and
     /// does not.
     ForgetsNext,
-    /// Under tenure, the waiter that is next and was woken in vain sleeps until the tenure ends.
+    /// Under tenure, the waiter that is next sleeps for a thousand times as long where it sets a timer.
     NapsLong,
     /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,

@@ -19,8 +19,9 @@ use crate::sim::Sim;
 /// Trials are ended after this many steps; those that end by themselves take some thousands.
 const MOST_STEPS: u64 = 200_000;
 
-/// For how long a lock may be free while threads wait, and all have CPUs: a wake-up takes less.
-const MOST_IDLE_NS: u64 = 1_000_000;
+/// For how long a lock may be free while threads wait, and all have CPUs: more than the longest nap (1.6 ms) of a thread
+/// at a queue lock whose holder, of which it knows nothing, had lost its CPU for long.
+const MOST_IDLE_NS: u64 = 2_000_000;
 
 /// Stacks and thread records, to be used again and again.
 pub(super) struct Resources {

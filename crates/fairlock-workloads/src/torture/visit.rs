@@ -126,7 +126,7 @@ impl Visit {
             _ => How::Wait,
         };
         // Those that put do not wait for those that take without an end, nor the other way round for ever.
-        if op == Op::Take && number % 2 == 0 {
+        if op == Op::Take && number.is_multiple_of(2) {
             op = Op::Put;
         }
         if op == Op::Take && how == How::Try {

@@ -79,7 +79,7 @@ impl Toy {
             state.locked = false;
             state.releases += 1;
             let first = state.queue.pop_front();
-            if state.releases % 100 != 0 {
+            if !state.releases.is_multiple_of(100) {
                 first.iter().for_each(Thread::unpark);
             }
         });
