@@ -11,6 +11,10 @@
 //! checker, which tries every schedule, of two or three threads. The tester tries
 //! few of the schedules of up to eight.
 //!
+//! Schedules also stop threads for up to 100 ms at any step, and wake them for no reason; one of four has machines that
+//! fail: a host takes CPUs, timers are late, the clock stands (`schedule`). Time that passes while the lock is free, threads wait, and
+//! nobody lacks a CPU is counted (`trial`), so a lost wake-up is found that the next timer mends.
+//!
 //! # What it finds
 //!
 //! The bugs that others shipped, by their numbers in `docs/rules.md`. Each is a mistake that
