@@ -4,7 +4,39 @@
  * lock. Time is one bit: `over`, which the process `clock` sets at any moment
  * while somebody waits, and at some moment. Thread i writes if i < WRITERS, else it reads.
  * Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1.
+ *
+ * With TRACE, the model does what a trace of the code says (trace.h), if it can: SEES, at the end of a step,
+ * demands that the next event of the trace be this one.
  */
+/* A waiter's states. */
+#define WAITING 0
+#define NEXT 1
+#define INVITED 2
+
+#ifdef TRACE
+#define WRITERS 0
+#define READERS 8
+#define OVERTAKES 255
+#define d_step atomic   /* some choices are the trace's, and each statement counts as reached by itself */
+#define SEES(kind, flag) ; c_code { trace_step(Pthread->me, kind, flag); }
+c_code {
+#include "trace.h"
+}
+int which, at;          /* the trace, and its next event, */
+byte turn;              /* the thread that makes it, */
+bool may_give_up;       /* and whether its visit may end without the lock */
+bool failed;            /* this is not what the trace says */
+bool writing[8], left_queue[8];
+#define writes(i) (writing[i])
+#define gives_up may_give_up
+#define may_turn_away true      /* no event tells that a visit has ended */
+#define free_to_move provided (!failed && turn == _pid - 2)
+#else
+#define SEES(kind, flag)
+#define gives_up (GIVE_UP && me != 0)
+#define may_turn_away gives_up
+#define free_to_move
+#endif
 #ifndef WRITERS
 #define WRITERS 2
 #endif
@@ -19,10 +51,14 @@
 #endif
 #define N (WRITERS + READERS)
 #define NONE N
+#ifndef TRACE
 #define writes(i) (i < WRITERS)
+#endif
 /* How often a thread that comes may take a lock that is closed and free (`yield_to_next`), until the waiter
  * that is next has it. The code bounds this by time (WAKE_NS), not by number: see README.md. */
+#ifndef OVERTAKES
 #define OVERTAKES 1
+#endif
 
 /* The word. */
 bool written, waiters, handoff, readers_turn, wake_next;
@@ -37,8 +73,7 @@ bool readers_side;      /* whose tenure it is */
 bool over;              /* the tenure has ended */
 
 /* A waiter's record, and its parker. */
-mtype = { WAITING, NEXT, INVITED };
-mtype state[N] = WAITING;
+byte state[N];
 bool token[N];
 
 /* Only for the properties. */
@@ -68,6 +103,16 @@ inline check() {
 }
 
 inline wake_listed() {
+#ifdef TRACE
+    do
+    :: atomic { c_expr { events[now.at].kind == 'U' } ->
+        c_code { Pthread->k = events[now.at].flag - '0'; };
+        /* a release may list a thread twice */
+        if :: (list | woken) & (1 << k) :: else -> failed = true fi;
+        list = list & ~(1 << k); woken = woken | (1 << k); token[k] = true; k = 0 SEES('U', 0) }
+    :: !list -> woken = 0; break
+    od
+#else
     d_step {
         k = 0;
         do
@@ -76,6 +121,7 @@ inline wake_listed() {
         od;
         list = 0; k = 0
     }
+#endif
 }
 
 /* The waiter that is next is told that it is; `call` says whether it is to be woken for that. */
@@ -109,10 +155,10 @@ inline wake_appointed() {
     if :: next != NONE -> list = list | (1 << next) :: else fi
 }
 
-inline invite() {   /* at most two, as the code; here also fewer than wait */
+inline invite(most) {
     k = 0; first = 0;
     do
-    :: k < count && first < 2 ->
+    :: k < count && first < most ->
         if
         :: !writes(queue[k]) && state[queue[k]] == WAITING ->
             state[queue[k]] = INVITED; list = list | (1 << queue[k]); first++
@@ -160,6 +206,9 @@ inline remove() {
 }
 
 inline inside() {
+#ifdef TRACE
+    left_queue[me] = false;
+#endif
     if :: writes(me) -> written = true; in_writers++ :: else -> readers++; in_readers++ fi
 }
 
@@ -187,8 +236,12 @@ inline take() {
                 :: call && !writes(me) -> wake_appointed()
                 :: else
                 fi;
-                if :: !writes(me) -> invite() :: else fi
-            :: else -> if :: !over -> invite() :: else fi
+                if :: !writes(me) -> invite(2) :: else fi
+            :: else ->
+                if
+                :: !over -> invite(2)
+                :: true     /* over, or all CPUs have a reader */
+                fi
             fi
         :: else
         fi;
@@ -198,12 +251,12 @@ inline take() {
 
 /* Whoever leaves the lock free, or is about to: lists the waiter that is next, if it asked. */
 inline list_next() {
-    d_step { call = wake_next; wake_next = false }
+    d_step { call = wake_next; wake_next = false SEES('C', 0) }
     if
     :: call ->
         atomic {
         d_step { wake_appointed(); if :: over && waiters -> handoff = true :: else fi; call = false }
-        check() }
+        check() SEES('C', 'q') }
     :: else
     fi
 }
@@ -212,11 +265,11 @@ inline leave_lock() {
     if
     :: writes(me) ->
         do
-        :: atomic { MUTANT == 2 || !wake_next -> written = false; in_writers-- }; break
+        :: atomic { MUTANT == 2 || !wake_next -> written = false; in_writers-- SEES('C', 0) }; break
         :: wake_next -> list_next()
         od
     :: else ->
-        d_step { readers--; in_readers--; call = (readers == 0 && wake_next) }
+        d_step { readers--; in_readers--; call = (readers == 0 && wake_next) SEES('C', 0) }
         if :: call -> list_next() :: else fi
     fi;
     wake_listed()
@@ -226,8 +279,20 @@ inline queue_up() {
     atomic {
         if
         :: !writes(me) && is_read_stealable -> inside(); got = true
-        :: else ->
-            token[me] = false; queue[count] = me; count++; queued[me] = true;
+        /* Not `else`: that would be the one of the choice that this is the first step of. */
+        :: writes(me) || !is_read_stealable ->
+#ifdef TRACE    /* a waiter that comes back stands where it stood; a late wake-up may stay */
+            k = count;
+            do
+            :: left_queue[me] && k > 0 -> k--; queue[k + 1] = queue[k]
+            :: true -> break
+            od;
+            queue[k] = me; k = 0;
+            if :: token[me] = false :: true fi;
+#else
+            token[me] = false; queue[count] = me;
+#endif
+            count++; queued[me] = true;
             count_ahead();
             if
             :: count == 1 ->
@@ -245,12 +310,10 @@ inline queue_up() {
             :: else
             fi
         fi;
-        check()
+        check() SEES('C', 'q')
     };
     wake_listed()
 }
-
-#define gives_up (GIVE_UP && me != 0)
 
 inline leave_queue() {
     d_step {
@@ -263,27 +326,49 @@ inline leave_queue() {
         :: else ->
             appoint(NONE);
             if :: call && MUTANT != 5 -> wake_appointed() :: else fi;
-            if :: seen -> invite() :: else fi
+            if :: seen -> invite(2) :: else fi
         fi;
+#ifdef TRACE
+        left_queue[me] = true;
+#endif
         call = false; seen = false
     }
 }
 
 /* Sleeps until the token comes, or the timer is due, or it gives up. */
 inline sleep() {
+#ifdef TRACE
+    atomic { true SEES('S', Pthread->timer) };
+    if
+    :: atomic { token[me] -> token[me] = false SEES('P', 'w') }
+    :: atomic { timer SEES('P', 't') }      /* it looks at the clock before the tenure is over, too */
+    :: atomic { true SEES('P', 's') }       /* its deadline, or no reason: that comes next */
+    fi
+#else
     if
     :: atomic { token[me] -> token[me] = false }
     :: timer && (over || !asks)
     :: gives_up -> quits = true
     fi
+#endif
 }
 
 /* One turn of the waiter that is next: takes, or sleeps, or looks again. */
 inline wait_as_next() {
-    d_step { late = over; if :: late && waiters && MUTANT != 4 -> handoff = true :: else fi }
+    atomic { if :: may_join -> invite(1) :: true fi SEES('C', 'q') };     /* when it has slept */
+    wake_listed();
+    d_step {
+#ifdef TRACE    /* the end of the tenure that it knows may be an earlier one's */
+    if :: late = over :: late = false fi;
+#else
+    late = over;
+#endif
+    if :: late && waiters && MUTANT != 4 -> handoff = true :: else fi SEES('C', 0) }
     if
     :: may_take(me) -> acts = true
-    :: else ->
+    :: gives_up -> quits = true
+    :: !may_take(me)            /* looks again, awake; it may be another's turn by then */
+    :: !may_take(me) ->
         if  /* asks to be woken; or was woken in vain, and naps */
         :: asks = true
         :: !late && !handoff -> asks = false
@@ -293,11 +378,11 @@ inline wait_as_next() {
         :: asks ->
             if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
             d_step { wake_next = true; timer = timer && !written && MUTANT != 13;
-                     if :: MUTANT != 3 -> seen = may_take(me) :: else fi }
+                     if :: MUTANT != 3 -> seen = may_take(me) :: else fi SEES('C', 0) }
         :: else
         fi;
         if
-        :: seen -> d_step { if :: next == me -> wake_next = false :: else fi }
+        :: seen -> d_step { if :: next == me -> wake_next = false :: else fi SEES('C', 'q') }
         :: else -> sleep()
         fi;
         d_step { seen = false; asks = false; timer = false }
@@ -305,21 +390,27 @@ inline wait_as_next() {
     late = false
 }
 
-proctype thread(byte me) {
+proctype thread(byte me) free_to_move {
     byte list, k, first;
+#ifdef TRACE
+    byte woken;
+#endif
     bool got, call, late, asks, timer, seen, acts, quits;
 idle:
 end:
     if
+#ifndef TRACE
     :: goto gone
+#endif
     /* past the queue */
     :: atomic { writes(me) && (MUTANT == 1 || free_) && (MUTANT == 11 || !handoff) ->
         inside(); got = true;
-        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi }
-    :: d_step { !writes(me) -> got = is_read_stealable; seen = is_open; readers++ }
+        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi SEES('C', 0) }
+    :: d_step { !writes(me) -> got = is_read_stealable; seen = is_open; late = waiters; readers++ SEES('C', 0) }
         if  /* a thread that has written lately may stay in a writers' tenure, too */
-        :: d_step { got || seen -> got = true; seen = false; in_readers++ }
-        :: d_step { !got -> seen = false; readers--; call = (free_ && wake_next) }
+        :: d_step { got || seen -> got = true; seen = false; late = false; in_readers++ }
+        /* it may hold off, too, for a writer that is awake, or as the next waiter is late */
+        :: d_step { !got || late -> got = false; seen = false; late = false; readers--; call = (free_ && wake_next) SEES('C', 0) }
             if :: call && MUTANT != 7 -> list_next() :: else fi;
             call = false;
             wake_listed();
@@ -330,6 +421,7 @@ end:
     goto has;
 comes:
     if
+    :: atomic { !writes(me) && is_open -> inside(); got = true SEES('C', 0) }  /* past the queue, as above */
     :: queue_up();
         /* waits, until it has the lock or has given up */
         do
@@ -351,22 +443,23 @@ comes:
                     :: else
                     fi;
                     acts = false; quits = false;
-                    check()
+                    check() SEES('C', 'q')
                 };
                 wake_listed()
             :: else
             fi
         od
+    :: may_turn_away    /* before it queues */
     /* the lock is reserved, and its waiter has not come for as long as a wake-up takes */
     :: atomic { free_ && handoff && (overtaken < OVERTAKES || MUTANT == 9) ->
-        inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi }
+        inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi SEES('C', 'q') }
     fi;
     if :: !got -> goto idle :: else fi;
 has:
     assert(in_writers == 0 || (in_writers == 1 && in_readers == 0));
     if
     :: true
-    :: atomic { over && waiters -> handoff = true }     /* a holder that finds the waiter late */
+    :: atomic { over && waiters -> handoff = true SEES('C', 0) }     /* a holder that finds the waiter late */
     fi;
     leave_lock();
     d_step { got = false; call = false }
@@ -375,18 +468,43 @@ gone:
     skip
 }
 
-proctype clock() {
+proctype clock()
+#ifdef TRACE
+    provided (!failed)
+#endif
+{
 end:
     do
     :: atomic { waiters && !over -> over = true }
     od
 }
 
+#ifdef TRACE
+/* A thread looked at the lock, and others go on. */
+proctype looks() provided (!failed) {
+end:
+    do
+    :: atomic { c_expr { events[now.at].kind == 'L' }; c_code { trace_next(); } }
+    od
+}
+#endif
+
 init {
     byte i;
     atomic {
+#ifdef TRACE
+        c_code { trace_read(); };
+        do
+        :: c_expr { now.which + 1 < traces } -> which++
+        :: break
+        od;
+        c_code { trace_begin(); };
+#endif
         run clock();
         do :: i < N -> run thread(i); i++ :: else -> break od
+#ifdef TRACE
+        ; run looks()
+#endif
     }
 }
 

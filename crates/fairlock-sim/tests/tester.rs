@@ -19,6 +19,24 @@ fn locks_survive_schedules() {
 }
 
 #[test]
+fn traces_tell_of_all_kinds_of_events_and_end_with_a_free_lock() {
+    let mut tester = Tester::new().unwrap();
+    let lock = Lock::named("rwsem:default").unwrap();
+    let traces: Vec<String> = (0..200).map(|seed| tester.trace(lock, seed)).collect();
+    for trace in &traces {
+        assert!(
+            trace.lines().last().is_none_or(|last| last.ends_with(" 0 0 0 0 0 0 -")),
+            "{trace}"
+        );
+    }
+    for kind in ["C q", "C -", "S t", "S -", "P w", "P t", "U 0", "L -"] {
+        let tells =
+            traces.iter().flat_map(|trace| trace.lines()).any(|line| line[2..].starts_with(kind));
+        assert!(tells, "{kind}");
+    }
+}
+
+#[test]
 fn same_seed_same_steps() {
     let mut tester = Tester::new().unwrap();
     for lock in Lock::all() {

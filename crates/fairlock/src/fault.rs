@@ -52,6 +52,14 @@ pub enum Fault {
     /// Under tenure, the waiter that is next asks to be woken, and sleeps without another look at
     /// the lock.
     SleepsBlindly,
+    /// Under tenure, that waiter sleeps without a timer beside readers.
+    SleepsUntimed,
+    /// Under tenure, that waiter does not close the lock at the end of the tenure.
+    NeverCloses,
+    /// Under tenure, a writer takes a lock that is closed.
+    StealsClosed,
+    /// Under tenure, the side that has the lock is next again.
+    KeepsSide,
     /// Under tenure, a thread that lets the lock go wakes nobody.
     ReleasesQuietly,
     /// Under tenure, a thread that queues takes it upon itself to wake the waiter that is next, and

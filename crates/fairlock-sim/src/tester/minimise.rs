@@ -6,7 +6,7 @@
 use super::failure::Kind;
 use super::schedule::{Deviation, Schedule};
 use super::subjects::SubjectKind;
-use super::trial::{Case, Resources, run};
+use super::trial::{Case, Keep, Resources, run};
 
 /// A trial that fails, and how.
 pub(super) struct Failing {
@@ -52,7 +52,7 @@ impl Search<'_> {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
         let schedule = Schedule::replay(&deviations);
-        let outcome = run(self.resources, self.subject, &case, schedule, false);
+        let outcome = run(self.resources, self.subject, &case, schedule, Keep::Nothing);
         let same = outcome.complaint.is_some_and(|complaint| complaint.kind == self.failing.kind);
         if same {
             // Deviations that had no effect are not among the outcome's.

@@ -46,6 +46,7 @@ mod script;
 mod stepper;
 mod subjects;
 mod timeline;
+mod trace;
 mod trial;
 
 use std::ops::Range;
@@ -57,8 +58,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub use failure::{Failure, Kind};
 use minimise::{Failing, minimise};
 use schedule::Schedule;
+use script::{Action, How, Then};
 use subjects::SubjectKind;
-use trial::{Case, Resources};
+use trial::{Case, Keep, Resources};
 
 /// A lock that can be tested.
 #[derive(Clone, Copy)]
@@ -121,7 +123,7 @@ impl Tester {
         let mut summary = Summary::default();
         for seed in seeds {
             let (case, schedule) = plan(lock, seed);
-            let outcome = trial::run(&mut self.0, lock.0, &case, schedule, false);
+            let outcome = trial::run(&mut self.0, lock.0, &case, schedule, Keep::Nothing);
             summary.schedules += 1;
             summary.steps += outcome.steps;
             if let Some(complaint) = outcome.complaint {
@@ -129,13 +131,30 @@ impl Tester {
                     Failing { case, deviations: outcome.deviations, kind: complaint.kind };
                 let Failing { case, deviations, kind } = minimise(&mut self.0, lock.0, failing);
                 let schedule = Schedule::replay(&deviations);
-                let outcome = trial::run(&mut self.0, lock.0, &case, schedule, true);
+                let outcome = trial::run(&mut self.0, lock.0, &case, schedule, Keep::Log);
                 let timeline = timeline::timeline(&case, &outcome);
                 let (lock, what) = (lock.name(), complaint.what);
                 return Err(Box::new(Failure { lock, seed, kind, what, timeline }));
             }
         }
         Ok(summary)
+    }
+
+    /// What the lock does by the schedule of this seed, as docs/spec/trace.h reads it: only visits that the
+    /// specification has, in which all that a thread does under the queue lock is one step. It ends where the
+    /// lock fails.
+    pub fn trace(&mut self, lock: Lock, seed: u64) -> String {
+        let (mut case, schedule) = plan(lock, seed);
+        for (_, action) in case.script.iter_mut().flatten() {
+            if let Action::Visit { how, then, .. } = action {
+                *then = Then::Leave;
+                // A cancelled wait ends as one that is late; but cancelling uses the parkers, too.
+                if let How::Cancellable(_) = how {
+                    *how = How::For(100_000);
+                }
+            }
+        }
+        trial::run(&mut self.0, lock.0, &case, schedule, Keep::Trace).trace
     }
 }
 

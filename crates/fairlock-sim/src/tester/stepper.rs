@@ -340,6 +340,22 @@ impl Stepper {
         self.threads[thread].action
     }
 
+    /// The thread whose record this is the hint of.
+    pub(super) fn with_hint(&self, hint: usize) -> Option<usize> {
+        self.threads.iter().position(|thread| std::ptr::from_ref(thread.record).addr() == hint)
+    }
+
+    /// The thread whose parker is at an address.
+    pub(super) fn parker_at(&self, address: usize) -> Option<usize> {
+        let is = |thread: &Thread| thread.record.field_at(address) == Some("parker");
+        self.threads.iter().position(is)
+    }
+
+    /// Whether an address is in the frames of a thread.
+    pub(super) fn is_own(&self, thread: usize, address: usize) -> bool {
+        self.threads[thread].stack.contains(&address)
+    }
+
     /// A name for an address that is not in the lock.
     pub(super) fn place(&self, address: usize) -> String {
         for (number, thread) in self.threads.iter().enumerate() {

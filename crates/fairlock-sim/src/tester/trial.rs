@@ -12,6 +12,7 @@ use super::schedule::{Deviation, Event, Schedule};
 use super::script::{MOST_THREADS, Script};
 use super::stepper::{Doing, Operation, Stepper};
 use super::subjects::{Complaint, Subject, SubjectKind};
+use super::trace::Recorder;
 use crate::engine::with_engine;
 use crate::fiber::{Fiber, FiberStack, Panic};
 use crate::sim::Sim;
@@ -75,6 +76,18 @@ pub(super) struct Outcome {
     pub(super) log: Vec<Entry>,
     /// What the threads do at the end.
     pub(super) ends: Vec<String>,
+    /// What the lock did, if that was asked for.
+    pub(super) trace: String,
+}
+
+/// What is kept of a trial.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    Nothing,
+    /// Each step.
+    Log,
+    /// What the lock did. What a thread does under the queue lock is one step.
+    Trace,
 }
 
 /// A script and the machine it runs on.
@@ -90,7 +103,7 @@ pub(super) fn run(
     kind: &SubjectKind,
     case: &Case,
     schedule: Schedule,
-    log: bool,
+    keep: Keep,
 ) -> Outcome {
     let subject = (kind.make)(&case.script);
     let began = Cell::new(None);
@@ -115,20 +128,22 @@ pub(super) fn run(
         subject: &*subject,
         schedule,
         began: &began,
-        log: log.then(Vec::new),
+        log: (keep == Keep::Log).then(Vec::new),
+        recorder: (keep == Keep::Trace).then(|| Recorder::new(&case.script)),
         deviations: vec![],
         steps: 0,
         idle: 0,
     };
     let complaint = trial.run(&mut fibers).err();
     let ends = (0..fibers.len()).map(|thread| trial.describe(thread)).collect();
-    let Trial { deviations, steps, log, .. } = trial;
+    let Trial { deviations, steps, log, recorder, .. } = trial;
     for fiber in fibers {
         // SAFETY: only the lock, its tokens and the records refer to the frames. The lock and the
         // tokens are dropped next, without looking at the frames; the records are written anew.
         resources.stacks.push(unsafe { fiber.into_stack() });
     }
-    Outcome { complaint, deviations, steps, log: log.unwrap_or_default(), ends }
+    let trace = recorder.map(|recorder| recorder.trace).unwrap_or_default();
+    Outcome { complaint, deviations, steps, log: log.unwrap_or_default(), ends, trace }
 }
 
 struct Trial<'a> {
@@ -138,6 +153,7 @@ struct Trial<'a> {
     /// The action that the running thread has begun.
     began: &'a Cell<Option<u32>>,
     log: Option<Vec<Entry>>,
+    recorder: Option<Recorder>,
     deviations: Vec<Deviation>,
     steps: u64,
     /// For how long the lock has been free beside waiters.
@@ -161,6 +177,12 @@ impl Trial<'_> {
     /// The thread that goes on.
     fn choose(&mut self, can_run: &mut Vec<usize>, threads: usize) -> Result<usize, Complaint> {
         let at = self.stepper.point();
+        if self.recorder.as_ref().is_some_and(Recorder::is_in_queue) {
+            self.stepper.can_run(can_run);
+            if can_run.contains(&at.thread) {
+                return Ok(at.thread);
+            }
+        }
         for event in self.schedule.events(at, threads) {
             if self.stepper.disturb(event) {
                 self.deviations.push(Deviation { at, event });
@@ -222,9 +244,15 @@ impl Trial<'_> {
             let operation = operation.unwrap_or(Operation::End);
             self.note(thread, action, operation);
         }
+        if let (Some(recorder), Ok(operation)) = (&mut self.recorder, operation) {
+            recorder.note(&self.stepper, self.subject, thread, action, operation);
+        }
         result?;
         if self.idle > 0 && !self.subject.is_free_beside_waiters() {
             self.idle = 0;
+        }
+        if self.recorder.is_some() {
+            return Ok(()); // the specification judges
         }
         self.subject.check(thread)
     }

@@ -73,6 +73,8 @@ pub struct Snapshot {
     pub upgradable: bool,
     pub handoff: bool,
     pub writer_phase: bool,
+    pub readers_turn: bool,
+    pub wake_next: bool,
 }
 
 impl<P: Platform> Head<P> {
@@ -85,6 +87,8 @@ impl<P: Platform> Head<P> {
             upgradable: word.is_upgradable(),
             handoff: word.is_closed(),
             writer_phase: word.is_writer_phase(),
+            readers_turn: word.is_readers_turn(),
+            wake_next: word.has_next_to_wake(),
         }
     }
 }
@@ -151,10 +155,11 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
     /// # Safety
     /// As [`check`](Self::check).
-    pub(crate) unsafe fn for_each_queued(&self, mut f: impl FnMut(usize)) -> bool {
+    pub(crate) unsafe fn for_each_queued(&self, mut f: impl FnMut(usize, char)) -> bool {
         // SAFETY: the caller's promise.
         let Some(q) = (unsafe { self.queue.peek() }) else { return false };
-        q.waiters.iter().for_each(|waiter| f(waiter.thread.hint()));
+        let letter = |state| ['W', 'N', 'I', 'G'].get(state as usize).copied().unwrap_or('?');
+        q.waiters.iter().for_each(|waiter| f(waiter.thread.hint(), letter(waiter.state())));
         true
     }
 
@@ -185,7 +190,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { writer, readers, waiters, upgradable, handoff, writer_phase } = *self;
+        let Self { writer, readers, waiters, upgradable, handoff, .. } = *self;
         let mut separator = "";
         let mut say = |is: bool, what: &dyn fmt::Display| {
             if is {
@@ -199,7 +204,9 @@ impl fmt::Display for Snapshot {
         say(upgradable, &"UPGRADABLE")?;
         say(waiters, &"WAITERS")?;
         say(handoff, &"HANDOFF")?;
-        say(writer_phase, &"WRITER_PHASE")?;
+        say(self.writer_phase, &"WRITER_PHASE")?;
+        say(self.readers_turn, &"READERS_TURN")?;
+        say(self.wake_next, &"WAKE_NEXT")?;
         say(!writer && readers == 0, &"free")
     }
 }

@@ -381,13 +381,13 @@ impl<P: Platform> RwSem<P> {
         #[doc(hidden)]
         pub unsafe fn check(inside: usize, writer: bool, threads: usize) -> Result<(), &'static str>;
 
-        /// Calls `f` with the hint of each queued thread; false if somebody is changing
-        /// the queue.
+        /// Calls `f` with the hint of each queued thread, and the first letter of its state (waiting, next,
+        /// invited); false if somebody is changing the queue.
         ///
         /// # Safety
         /// As [`check`](Self::check).
         #[doc(hidden)]
-        pub unsafe fn for_each_queued(f: impl FnMut(usize)) -> bool;
+        pub unsafe fn for_each_queued(f: impl FnMut(usize, char)) -> bool;
 
         /// Checks that nothing is left in a lock that nobody uses.
         ///

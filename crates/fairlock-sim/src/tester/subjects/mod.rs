@@ -9,6 +9,8 @@ mod ticket;
 
 use std::cell::{Cell, RefCell};
 
+use fairlock::rwsem::Snapshot;
+
 use super::failure::Kind;
 use super::script::{Abilities, Action, Script, Section};
 use crate::{busy, sleep};
@@ -35,11 +37,24 @@ pub(super) trait Subject {
         false
     }
 
+    /// What the specification (docs/spec) says of the lock; none of a lock that it is not about.
+    fn observe(&self) -> Option<Observed> {
+        None
+    }
+
     /// What the lock looks like, for a timeline.
     fn state(&self) -> String;
 
     /// What is at an address, if that is in the lock.
     fn field_at(&self, address: usize) -> Option<&'static str>;
+}
+
+/// A reader/writer lock between two steps.
+pub(super) struct Observed {
+    pub(super) word: Snapshot,
+    /// The hint of each thread that waits, readers first, and a letter for its state; none while somebody
+    /// changes the queue.
+    pub(super) queue: Option<Vec<(usize, char)>>,
 }
 
 /// What is wrong.

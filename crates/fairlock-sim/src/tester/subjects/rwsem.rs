@@ -5,13 +5,13 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use fairlock::rwsem::{
-    Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy,
+    Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, Snapshot, TenurePolicy,
 };
 use fairlock::thin::ThinRwSem;
 use fairlock::wait::{CancelToken, Wait, WaitError};
 
 use super::ranks::Ranks;
-use super::{Complaint, Room, Subject, SubjectKind, stay};
+use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
 use crate::inside::set_priority;
 use crate::platform::begin_thin_locks;
 use crate::sim::Sim;
@@ -144,11 +144,13 @@ trait Lock {
 
     fn policy(&self) -> &Policy;
     fn is_free(&self) -> bool;
-    /// Calls `f` with the hint of each queued thread; false if that cannot be told.
-    fn for_each_queued(&self, f: impl FnMut(usize)) -> bool;
+    /// Calls `f` with the hint of each queued thread and a letter for its state; false if that cannot be told.
+    fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool;
     /// What is wrong, where so many readers, or a writer, are known to be inside.
     fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str>;
     fn check_idle(&self) -> Result<(), &'static str>;
+    /// The word, taken apart; none of a lock that may have several.
+    fn snapshot(&self) -> Option<Snapshot>;
     fn state(&self) -> String;
     fn field_at(&self, address: usize) -> Option<&'static str>;
 }
@@ -205,11 +207,11 @@ impl Lock for RwSem<Sim> {
     }
 
     fn is_free(&self) -> bool {
-        let now = self.snapshot();
+        let now = RwSem::snapshot(self);
         !now.writer && now.readers == 0 && !now.waiters
     }
 
-    fn for_each_queued(&self, f: impl FnMut(usize)) -> bool {
+    fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool {
         // SAFETY: between two steps nobody runs.
         unsafe { RwSem::for_each_queued(self, f) }
     }
@@ -225,8 +227,12 @@ impl Lock for RwSem<Sim> {
         unsafe { RwSem::check_idle(self) }
     }
 
+    fn snapshot(&self) -> Option<Snapshot> {
+        Some(RwSem::snapshot(self))
+    }
+
     fn state(&self) -> String {
-        self.snapshot().to_string()
+        RwSem::snapshot(self).to_string()
     }
 
     fn field_at(&self, address: usize) -> Option<&'static str> {
@@ -277,7 +283,7 @@ impl Lock for Thin {
         !self.lock.is_locked() && !self.lock.has_waiters()
     }
 
-    fn for_each_queued(&self, _: impl FnMut(usize)) -> bool {
+    fn for_each_queued(&self, _: impl FnMut(usize, char)) -> bool {
         false
     }
 
@@ -297,6 +303,10 @@ impl Lock for Thin {
             true => Err("the lock is not free, or not thin, after everybody has left"),
             false => Ok(()),
         }
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        None
     }
 
     fn state(&self) -> String {
@@ -502,7 +512,7 @@ impl<L: Lock> Subject for Sem<L> {
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
-        self.ranks.look(|queued| self.lock.for_each_queued(queued));
+        self.ranks.look(|queued| self.lock.for_each_queued(|hint, _| queued(hint)));
         self.ranks.check()?;
         if self.returned.take() && self.to_return.get() == 0 && self.lock.is_free() {
             self.gone.set(true);
@@ -525,6 +535,12 @@ impl<L: Lock> Subject for Sem<L> {
         let inside = self.room.readers.get() + self.room.writers.get();
         let promised = matches!(self.lock.policy().discipline(), Discipline::Tenure(_));
         promised && inside == 0 && self.ranks.somebody_waits()
+    }
+
+    fn observe(&self) -> Option<Observed> {
+        let mut queue = vec![];
+        let knows = self.lock.for_each_queued(|hint, state| queue.push((hint, state)));
+        Some(Observed { word: self.lock.snapshot()?, queue: knows.then_some(queue) })
     }
 
     fn state(&self) -> String {

@@ -1,0 +1,208 @@
+//! What a lock does in a trial, in the steps of the specification: docs/spec/trace.h says how it is
+//! written. It is seen from outside: the word and the queue between two steps, and each use of a parker.
+
+use std::fmt::Write as _;
+
+use super::script::{Action, How, Script};
+use super::stepper::{Access, Doing, Operation, Stepper};
+use super::subjects::{Observed, Subject};
+
+/// What is known of a thread.
+#[derive(Clone, Default)]
+struct Seen {
+    /// It has looked at the lock since the last event,
+    looked: bool,
+    /// and that as it could have changed it.
+    acted: bool,
+    /// It is between the first and the last step of a `park`,
+    parks: bool,
+    /// which the trace tells of.
+    sleeps: bool,
+    /// It was unparked since it parked last.
+    token: bool,
+    timed_out: bool,
+    /// Its visit is to write, and may end without the lock.
+    writes: bool,
+    may_give_up: bool,
+}
+
+pub(super) struct Recorder {
+    pub(super) trace: String,
+    script: Script,
+    threads: Vec<Seen>,
+    /// The lock after the last event, and who was queued.
+    lock: String,
+    queued: Vec<usize>,
+    in_queue: bool,
+}
+
+impl Recorder {
+    pub(super) fn new(script: &Script) -> Self {
+        Self {
+            trace: String::new(),
+            script: script.clone(),
+            threads: vec![Seen::default(); script.len()],
+            lock: "0 0 0 0 0 0 -".into(),
+            queued: vec![],
+            in_queue: false,
+        }
+    }
+
+    /// Whether the thread that ran last is changing the queue.
+    pub(super) fn is_in_queue(&self) -> bool {
+        self.in_queue
+    }
+
+    /// `thread` has made `operation` in this action, and what comes up to its next one.
+    pub(super) fn note(
+        &mut self,
+        stepper: &Stepper,
+        subject: &dyn Subject,
+        thread: usize,
+        action: u32,
+        operation: Operation,
+    ) {
+        let Some(Observed { word, queue }) = subject.observe() else { return };
+        let Some((writes, how)) = self.visit(thread, action) else { return };
+        self.threads[thread].writes = writes;
+        self.threads[thread].may_give_up = how != How::Wait;
+        match operation {
+            Operation::Slept(_, outcome) => {
+                self.threads[thread].timed_out =
+                    outcome == fairlock::platform::WaitOutcome::TimedOut;
+            }
+            Operation::Spun(..) => self.threads[thread].looked = true,
+            Operation::Access(access, address) => {
+                if let Some(other) = stepper.parker_at(address) {
+                    self.note_parker(stepper, thread, other, access, how);
+                } else if stepper.is_own(thread, address)
+                    || subject.field_at(address) == Some("word")
+                {
+                    self.threads[thread].looked = true;
+                }
+            }
+            _ => {}
+        }
+        let was_in_queue = std::mem::replace(&mut self.in_queue, queue.is_none());
+        let Some(queue) = queue else { return };
+        let mut lock = format!(
+            "{} {} {} {} {} {} ",
+            u8::from(word.writer),
+            word.readers,
+            u8::from(word.waiters),
+            u8::from(word.handoff),
+            u8::from(word.readers_turn),
+            u8::from(word.wake_next)
+        );
+        for &(hint, state) in &queue {
+            if let Some(waiter) = stepper.with_hint(hint) {
+                write!(lock, "{waiter}{state}").ok();
+            }
+        }
+        if queue.is_empty() {
+            lock.push('-');
+        }
+        if lock != self.lock {
+            self.looks(thread);
+            self.lock = lock;
+            self.queued = queue.iter().filter_map(|(hint, _)| stepper.with_hint(*hint)).collect();
+            self.line(thread, 'C', if was_in_queue { 'q' } else { '-' });
+        } else {
+            let was_on_word = matches!(operation, Operation::Access(Access::Atomic, address)
+                if subject.field_at(address) == Some("word"));
+            self.threads[thread].acted |= was_in_queue || was_on_word;
+        }
+    }
+
+    /// `thread` has used the parker of `owner`.
+    fn note_parker(
+        &mut self,
+        stepper: &Stepper,
+        thread: usize,
+        owner: usize,
+        access: Access,
+        how: How,
+    ) {
+        if owner != thread {
+            if access == Access::Atomic {
+                self.threads[owner].token = true;
+                let number = char::from_digit(owner as u32, 10).unwrap_or('?');
+                self.event(thread, 'U', number);
+            }
+            return;
+        }
+        match access {
+            Access::Load if self.threads[owner].parks => {
+                let flag = match stepper.doing(thread) {
+                    Doing::Sleeps { timer: false, .. } => '-',
+                    Doing::Sleeps { .. } if !matches!(how, How::For(_)) => 't',
+                    _ => 'x',
+                };
+                self.sleeps(thread, flag);
+            }
+            Access::Load => {}
+            // It forgets what came before this wait.
+            Access::Store => self.threads[owner].token = false,
+            Access::Atomic if !self.threads[owner].parks => {
+                self.threads[owner].parks = true;
+                self.threads[owner].timed_out = false;
+            }
+            Access::Atomic => {
+                // There was a token.
+                if !self.threads[owner].sleeps {
+                    self.sleeps(thread, 'x');
+                }
+                let seen = &mut self.threads[owner];
+                (seen.parks, seen.sleeps) = (false, false);
+                let flag = match (std::mem::take(&mut seen.token), seen.timed_out) {
+                    (true, _) => 'w',
+                    (false, true) => 't',
+                    (false, false) => 's',
+                };
+                self.event(thread, 'P', flag);
+            }
+        }
+    }
+
+    fn sleeps(&mut self, thread: usize, flag: char) {
+        self.threads[thread].sleeps = true;
+        self.event(thread, 'S', flag);
+    }
+
+    /// Whether the thread writes in this action, and how it asks for the lock; none if it does not.
+    fn visit(&self, thread: usize, action: u32) -> Option<(bool, How)> {
+        self.script[thread].iter().find(|(number, _)| *number == action).and_then(|(_, action)| {
+            match action {
+                Action::Visit { writes, how, .. } => Some((*writes, *how)),
+                _ => None,
+            }
+        })
+    }
+
+    fn event(&mut self, thread: usize, kind: char, flag: char) {
+        self.looks(thread);
+        self.line(thread, kind, flag);
+    }
+
+    /// The next event is one of `thread`: those that have looked at the lock did so before it.
+    fn looks(&mut self, thread: usize) {
+        self.threads[thread].looked = false;
+        self.threads[thread].acted = false;
+        for other in 0..self.threads.len() {
+            let seen = &mut self.threads[other];
+            let looked = std::mem::take(&mut seen.looked) && self.queued.contains(&other);
+            if std::mem::take(&mut seen.acted) || looked {
+                self.line(other, 'L', '-');
+            }
+        }
+    }
+
+    fn line(&mut self, thread: usize, kind: char, flag: char) {
+        let Self { trace, lock, threads, .. } = self;
+        let [writes, may_give_up] =
+            [threads[thread].writes, threads[thread].may_give_up].map(u8::from);
+        writeln!(trace, "{thread} {kind} {flag} {writes} {may_give_up} {lock}").ok();
+        // What it saw then it may act on later.
+        threads[thread].looked = kind != 'L';
+    }
+}
