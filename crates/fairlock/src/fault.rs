@@ -91,6 +91,22 @@ pub enum Fault {
     /// one before.
     TakesPinned,
 
+    // Visible readers.
+    /// The thread that revokes a name has no stores made visible.
+    RevokesUnfenced,
+    /// A reader that has shown the name does not look at the lock again.
+    ShowsBlindly,
+    /// A reader that leaves does not look whether it was moved.
+    HidesBlindly,
+    /// A scan marks what it saw although the owner has changed the record since.
+    MarksLate,
+    /// A name is revoked with nothing raised.
+    ScansUnraised,
+    /// A reader that another thread shows is given up, and stays in that thread's record.
+    LeavesShown,
+    /// The word of a lock that is visible no longer counts only the readers that it counted.
+    ClosesWithoutUnits,
+
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.
     ParksBlindly,

@@ -9,7 +9,7 @@ use crate::inspect;
 use crate::rwsem::{PublishedLocal, TenureLocal};
 use crate::system::System;
 #[cfg(any(feature = "std", fairlock_loom))]
-use crate::thin::Marks;
+use crate::thin::{Marks, Shown};
 use crate::ticket::Contended;
 #[cfg(feature = "alloc")]
 use crate::ticket::Places;
@@ -39,6 +39,8 @@ pub struct Thread<P: System> {
     pub(crate) notified: Notified<P>,
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) marks: Marks<P>,
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) shown: Shown<P>,
 }
 
 // SAFETY: `sleeper` and the spinner node are atomics, and `notified` is `Sync` but for what only the record's own
@@ -62,6 +64,8 @@ impl<P: System> Thread<P> {
             notified: Notified::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
             marks: Marks::new(),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            shown: Shown::new(),
         }
     }
 

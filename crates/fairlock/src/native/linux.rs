@@ -1,7 +1,8 @@
 //! Linux: futexes, the monotonic clock, and the CPU hint from the thread's
 //! restartable-sequence area.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -10,13 +11,49 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use super::{pools, threads};
 use crate::platform::{PooledPlatform, Thread};
 use crate::system::{System, WaitOutcome};
+use crate::thin::VisibleReaders;
 
 /// The Linux platform.
 #[derive(Debug, Clone, Copy)]
 pub struct Linux;
 
 threads::thread_records!(Linux, in_child);
-pools!(Linux);
+pools!(Linux {
+    fn visible_readers() -> Option<&'static VisibleReaders<Self>> {
+        Some(&VISIBLE)
+    }
+
+    const WATCHES_READERS: bool = true;
+
+    #[inline(always)]
+    fn begins_watch() -> bool {
+        let left = READS.get().wrapping_sub(1);
+        READS.set(left);
+        left == 0 && begin_period()
+    }
+});
+
+static VISIBLE: VisibleReaders<Linux> = VisibleReaders::new_const();
+
+/// A thread looks so often at first whether a lock that it reads is read only. In reads; compared with
+/// those of the thread.
+const FIRST_PERIOD: u32 = 1 << 8;
+/// And so often at last.
+const LAST_PERIOD: u32 = 1 << 18;
+
+std::thread_local! {
+    /// Reads until the thread looks again.
+    static READS: Cell<u32> = const { Cell::new(FIRST_PERIOD) };
+    static PERIOD: Cell<u32> = const { Cell::new(FIRST_PERIOD) };
+}
+
+/// The calling thread has looked; from now on it does so half as often.
+#[cold]
+fn begin_period() -> bool {
+    PERIOD.set(LAST_PERIOD.min(2 * PERIOD.get()));
+    READS.set(PERIOD.get());
+    true
+}
 
 extern "C" fn in_child() {
     // SAFETY: the thread that forked is alone in the child, and did not fork in here.
@@ -24,6 +61,8 @@ extern "C" fn in_child() {
         POOL.enter_child(record_hint());
         Linux::rwsem_slots().enter_child();
         Linux::mutex_slots().enter_child();
+        VISIBLE.enter_child((record_hint() as *const Thread<Linux>).as_ref());
+        barrier::enter_child();
     }
 }
 
@@ -95,6 +134,19 @@ unsafe impl System for Linux {
         rseq::cpu()
     }
 
+    #[inline(always)]
+    fn light_fence() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn process_barrier() {
+        barrier::pass();
+    }
+
+    fn has_process_barrier() -> bool {
+        barrier::is_ready()
+    }
+
     fn cpus() -> usize {
         static CPUS: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: a cached number that any thread may compute again.
@@ -110,6 +162,59 @@ unsafe impl System for Linux {
 
     fn priority() -> u8 {
         sched::priority()
+    }
+}
+
+/// The barrier that all threads of the process pass: `membarrier`, by interrupts to the CPUs that run them.
+mod barrier {
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    const UNKNOWN: u8 = 0;
+    const READY: u8 = 1;
+    const ABSENT: u8 = 2;
+
+    static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    /// Whether the process may have barriers; asks for them the first time.
+    pub(super) fn is_ready() -> bool {
+        // Relaxed: any thread finds the same.
+        match STATE.load(Ordering::Relaxed) {
+            UNKNOWN => register(),
+            state => state == READY,
+        }
+    }
+
+    #[cold]
+    fn register() -> bool {
+        // Not where a compare-exchange of 64 bits is many instructions, or a count of readers is small.
+        let is_ready = cfg!(target_pointer_width = "64")
+            && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+            && membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+        STATE.store(if is_ready { READY } else { ABSENT }, Ordering::Relaxed);
+        is_ready
+    }
+
+    pub(super) fn pass() {
+        let pass = || membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+        // The child of a fork may have to ask once more.
+        if !pass() && !(register() && pass()) {
+            refused();
+        }
+    }
+
+    /// There are readers that cannot be seen without: nothing that follows would be sound.
+    #[cold]
+    fn refused() -> ! {
+        std::eprintln!(
+            "fairlock: membarrier was allowed, and is refused now (by a seccomp filter?)"
+        );
+        std::process::abort();
+    }
+
+    pub(super) fn enter_child() {
+        STATE.store(UNKNOWN, Ordering::Relaxed);
     }
 }
 

@@ -16,6 +16,8 @@
 //! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; `ticket::solo` says what that leaves open. The tester and Miri run the store |
 //! | `ticket::wait`, for the next batch | yields the CPU | does not | to loom a yield is a promise that another thread has to run; the tester runs it |
 //! | spins | as long as they may last | one look | longer ones are more of the same |
+//! | visible readers: between the store to a slot and the load that follows | no fence, as `membarrier` stands for one | a fence on both sides | loom has no barrier that other threads pass; `thin::litmus` has |
+//! | visible readers: slots of a thread, and when a lock becomes visible | 16; as measured | 2; when a model says so | numbers |
 //! | range locks | 64 looks before giving up, 2,048 stripes | 2 and 2 | numbers |
 //! | [`Hint`](crate::wait::Hint), event counts | relaxed atomics | the processor's, not loom's | nothing is decided by them alone |
 
@@ -23,13 +25,13 @@ use core::cell::Cell;
 use core::sync::atomic::AtomicU64 as Clock;
 use core::sync::atomic::Ordering;
 
-use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
 use loom::sync::{Condvar, Mutex};
 
 use crate::platform::{PooledPlatform, Thread};
 use crate::rwsem::RwSem;
 use crate::system::{Atomic, System, WaitOutcome, forward_atomic};
-use crate::thin::{FullMutex, Slots};
+use crate::thin::{FullMutex, Slots, VisibleReaders};
 
 /// The platform of a model check.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +58,7 @@ loom::lazy_static! {
 loom::lazy_static! {
     static ref RWSEM_SLOTS: Slots<Loom, RwSem<Loom>> = Slots::new();
     static ref MUTEX_SLOTS: Slots<Loom, FullMutex<Loom>> = Slots::new();
+    static ref VISIBLE: VisibleReaders<Loom> = VisibleReaders::new();
 }
 
 // SAFETY: there is one pool in a model, and all of the model's locks are in it.
@@ -66,6 +69,10 @@ unsafe impl PooledPlatform for Loom {
 
     fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
         &MUTEX_SLOTS
+    }
+
+    fn visible_readers() -> Option<&'static VisibleReaders<Self>> {
+        Some(&VISIBLE)
     }
 }
 
@@ -151,6 +158,19 @@ unsafe impl System for Loom {
 
     fn thread_hint() -> usize {
         core::ptr::from_ref(Self::thread()) as usize
+    }
+
+    // Loom has no fence that costs one side only: both sides pass one.
+    fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    fn process_barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    fn has_process_barrier() -> bool {
+        true
     }
 
     fn cpus() -> usize {

@@ -22,7 +22,7 @@ pub type Native = loom::Loom;
 /// Gives the platform type `$platform`, whose atomics can be constants, its pools.
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 macro_rules! pools {
-    ($platform:ty) => {
+    ($platform:ty $({ $($more:item)* })?) => {
         const _: () = assert!($crate::rwsem::RwSem::<$platform>::IS_IN_LINES);
 
         // SAFETY: each function returns one static pool; the platform has thread records.
@@ -40,6 +40,8 @@ macro_rules! pools {
                     $crate::thin::Slots::new_const();
                 &SLOTS
             }
+
+            $($($more)*)?
         }
     };
 }

@@ -1,6 +1,6 @@
 //! What the locks need of the system beneath them: the ground floor, which names nothing of this crate.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 
 #[cfg(feature = "std")]
 pub(crate) mod fork;
@@ -143,6 +143,25 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     /// nanoseconds.
     fn cpu() -> Option<u32> {
         None
+    }
+
+    /// Orders the stores of the calling thread before its loads that follow, against a thread that
+    /// passes [`process_barrier`](System::process_barrier) between its own.
+    #[inline(always)]
+    fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Every thread passes a full fence between the call and its return. Called only where
+    /// [`has_process_barrier`](System::has_process_barrier).
+    fn process_barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether `process_barrier` can be had, and makes [`light_fence`](System::light_fence) cheaper
+    /// than an atomic operation.
+    fn has_process_barrier() -> bool {
+        false
     }
 
     /// How many threads can run at the same time.

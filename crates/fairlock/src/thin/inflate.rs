@@ -87,6 +87,12 @@ pub(super) trait Inflates: Sized {
     /// the thin lock tells of.
     fn adopt(full: &Self::Full, word: Self::Word);
 
+    /// The word of the lock, which had this one, once that says who is inside, or where.
+    #[inline(always)]
+    fn settled(&self, word: Self::Word) -> Self::Word {
+        word
+    }
+
     /// Takes the adopted holders off the full lock, which no word names.
     fn disown(full: &Self::Full, word: Self::Word);
 
@@ -202,7 +208,11 @@ pub(super) trait Inflates: Sized {
         let slots = Self::slots();
         let slot = slots.take_sealed();
         let new = Self::Word::inflated(slot.name);
-        while !word.is_inflated() {
+        loop {
+            word = self.settled(word);
+            if word.is_inflated() {
+                break;
+            }
             Self::adopt(&slot.full, word);
             // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
             // adopted, before those of whoever finds that the word names the slot.

@@ -13,7 +13,7 @@ pub(crate) struct Marks<P>([Mark<P>; MARKS]);
 // SAFETY: a slot is only used by reference, as by any thread: its pool is shared.
 unsafe impl<P> Send for Marks<P> {}
 
-/// A lock that a thread found inflated.
+/// A lock that a thread found inflated, or visible.
 // Aligned, so that where it is takes no multiplication.
 #[repr(align(32))]
 pub(super) struct Mark<P> {
@@ -24,6 +24,11 @@ pub(super) struct Mark<P> {
     /// The lock seemed calm when the thread took it. The thread should not look at that again as it
     /// leaves: another reader may have come meanwhile, and have fetched the line.
     pub(super) calm: Cell<bool>,
+    /// The lock was not inflated, but visible.
+    pub(super) is_visible: Cell<bool>,
+    /// The thread has read a lock that is watched with this number so often in a row.
+    pub(super) watched: Cell<u64>,
+    pub(super) reads: Cell<u32>,
     platform: PhantomData<P>,
 }
 
@@ -45,6 +50,9 @@ impl<P> Mark<P> {
             lock: Cell::new(0),
             slot: Cell::new(ptr::null()),
             calm: Cell::new(false),
+            is_visible: Cell::new(false),
+            watched: Cell::new(0),
+            reads: Cell::new(0),
             platform: PhantomData,
         }
     }

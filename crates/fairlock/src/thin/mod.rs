@@ -37,6 +37,7 @@
 //! | how a lock comes to a full one, and becomes thin again | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | the reader/writer lock | `rwsem` |
+//! | its readers that no lock counts | `visible` |
 //! | the mutex | `mutex` |
 
 mod inflate;
@@ -50,8 +51,11 @@ mod rwsem;
 mod slot_word;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
+mod visible;
 
 pub(crate) use mark::Marks;
 pub use mutex::{Seat, ThinMutex};
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
+pub(crate) use visible::Shown;
+pub use visible::VisibleReaders;

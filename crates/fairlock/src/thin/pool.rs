@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::slot_word::{Holder, INDEX, Pins, first, with_first};
+use super::visible::VisibleReaders;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
@@ -431,6 +432,22 @@ pub unsafe trait PooledPlatform: Platform {
 
     /// The pool of [`ThinMutex`](crate::thin::ThinMutex).
     fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>>;
+
+    /// What visible readers share, if the platform has any: then it has a
+    /// [`process_barrier`](crate::system::System::process_barrier). See `thin::visible`.
+    #[inline(always)]
+    fn visible_readers() -> Option<&'static VisibleReaders<Self>> {
+        None
+    }
+
+    /// Locks become visible by themselves.
+    const WATCHES_READERS: bool = false;
+
+    /// Called by a thread that has just read; now and then it is to watch whether the lock is read only.
+    #[inline(always)]
+    fn begins_watch() -> bool {
+        false
+    }
 }
 
 impl<P: Platform, F> Drop for Slots<P, F> {

@@ -7,6 +7,10 @@
 
 use loom::cell::UnsafeCell;
 
+use core::sync::atomic::Ordering;
+
+use loom::sync::atomic::AtomicUsize;
+
 use super::inflate::Inflates;
 use super::rwsem::{RwWord, ThinRwSem};
 use crate::fault::Fault;
@@ -24,6 +28,8 @@ struct Guarded {
 
 struct Both {
     locks: [Guarded; 2],
+    /// How many readers of the first lock wait for another thread to give them up.
+    sent: AtomicUsize,
     stop: CancelToken<Loom>,
 }
 
@@ -59,7 +65,16 @@ enum Visit {
     MustRead,
     /// Where nobody else is about but threads that inflate or trim.
     MustWrite,
+    /// The readers of the lock become visible.
+    Show,
+    /// Both locks are read at the same time.
+    ReadBoth,
+    /// The lock is read, and another thread gives it up.
+    ReadAndSend,
+    /// A reader that another thread has sent is given up, if there is one.
+    LeaveSent,
     /// At the second lock.
+    ShowOther,
     InflateOther,
     WriteOther,
 }
@@ -112,6 +127,22 @@ impl Guarded {
         // SAFETY: a writer is alone; and none got in between.
         self.value.with(|value| assert_eq!(unsafe { *value }, seen));
         self.write(true)
+    }
+}
+
+impl Both {
+    /// Gives up a reader that was sent, if there is one.
+    fn leave_sent(&self) -> bool {
+        let sent = self.sent.load(Ordering::Acquire);
+        let takes = |sent| {
+            let taken =
+                self.sent.compare_exchange(sent, sent - 1, Ordering::AcqRel, Ordering::Acquire);
+            taken.is_ok()
+        };
+        sent > 0 && takes(sent) && {
+            self.locks[0].read(true);
+            true
+        }
     }
 }
 
@@ -222,6 +253,31 @@ impl Scene for Both {
                 assert!(lock.try_write() && lock.is_write_locked());
                 guarded.write(true)
             }
+            Show => {
+                lock.show_readers();
+                0
+            }
+            ReadBoth => {
+                lock.read();
+                other.lock.read();
+                other.read(true);
+                guarded.read(true)
+            }
+            ReadAndSend => {
+                lock.read();
+                // SAFETY: no writer is inside (loom checks that).
+                guarded.value.with(|value| unsafe { *value });
+                self.sent.fetch_add(1, Ordering::Release);
+                0
+            }
+            LeaveSent => {
+                self.leave_sent();
+                0
+            }
+            ShowOther => {
+                other.lock.show_readers();
+                0
+            }
             InflateOther => {
                 other.lock.on_full(|_| ());
                 0
@@ -235,6 +291,7 @@ impl Scene for Both {
     }
 
     fn check(&self, written: u32) {
+        while self.leave_sent() {}
         for guarded in &self.locks {
             let lock = &guarded.lock;
             assert!(!lock.has_waiters() && !lock.is_locked());
@@ -253,7 +310,11 @@ impl Scene for Both {
 
 fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
     let guarded = || Guarded { lock: ThinRwSem::new(Policy::DEFAULT), value: UnsafeCell::new(0) };
-    let both = move || Both { locks: [guarded(), guarded()], stop: CancelToken::new() };
+    let both = move || Both {
+        locks: [guarded(), guarded()],
+        sent: AtomicUsize::new(0),
+        stop: CancelToken::new(),
+    };
     models::check(&enough(), fault, both, threads);
 }
 
@@ -303,6 +364,29 @@ models! {
         [&[Inflate, Write, InflateOther, WriteOther], &[TryRead, TryWrite]];
 }
 
+// Readers that no lock counts.
+models! {
+    check;
+    a_visible_reader_and_a_writer: [&[Show, Read, Read], &[Write]];
+    a_visible_reader_and_two_writers: [&[Show, Read], &[Write], &[Write]];
+    two_visible_readers_and_a_writer: [&[Show, Read], &[Read, Read], &[Write]];
+    a_visible_reader_that_reads_twice: [&[Show, ReadTwice], &[Write, Show]];
+    a_lock_that_is_visible_twice: [&[Show, Read, Show, Read], &[Write, Write]];
+    attempts_to_write_beside_a_visible_reader: [&[Show, Read, Read], &[TryWrite, TryWrite]];
+    attempts_to_read_beside_a_writer: [&[Show, TryRead, TryRead], &[Write, TryRead]];
+    a_visible_reader_beside_an_inflation: [&[Show, Read, Read], &[Inflate, Read]];
+    a_visible_reader_an_inflation_and_a_writer: [&[Show, Read], &[Inflate], &[Write]];
+    a_visible_reader_beside_an_upgrade: [&[Show, Read, Read], &[Upgrade, Upgradable]];
+    a_visible_reader_beside_a_downgrade: [&[Show, Read, Read], &[Downgrade, Show]];
+    a_writer_that_gives_up_at_a_visible_reader: [&[Show, Read], &[WriteUntil, Read], &[Write]];
+    slots_that_are_used_again: [&[Show, Read, ShowOther, ReadBoth], &[Write, WriteOther]];
+    visible_readers_of_two_locks: [&[Show, ShowOther, ReadBoth], &[Write, WriteOther]];
+    a_reader_that_another_thread_gives_up: [&[Show, ReadAndSend, LeaveSent, Read], &[LeaveSent, Write]];
+    a_reader_that_another_thread_gives_up_beside_a_writer: [&[Show, ReadAndSend, LeaveSent], &[LeaveSent], &[Write]];
+    readers_that_threads_give_up_for_each_other:
+        [&[Show, ReadAndSend, LeaveSent, Write], &[ReadAndSend, LeaveSent]];
+}
+
 #[test]
 fn freed_by_its_last_owner() {
     let inflated = || {
@@ -318,6 +402,13 @@ controls! {
     pins_any_slot: "Causality violation";
     deflates_pinned: "deadlock";
     broken_takes_pinned: "deadlock";
+    revokes_unfenced: "Causality violation";
+    shows_blindly: "Causality violation";
+    hides_blindly: "deadlock";
+    scans_unraised: "deadlock";
+    leaves_shown: "deadlock";
+    broken_marks_late: "deadlock";
+    closes_without_units: "Causality violation";
 }
 
 #[cfg(fairlock_faults)]
@@ -340,5 +431,50 @@ mod broken {
     #[ignore = "fails: a negative control"]
     fn broken_takes_pinned() {
         check(Some(Fault::TakesPinned), &[&[Inflate, Write, Inflate, Write], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn revokes_unfenced() {
+        check(Some(Fault::RevokesUnfenced), &[&[Show, Read, Read], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn shows_blindly() {
+        check(Some(Fault::ShowsBlindly), &[&[Show, Read, Read], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn hides_blindly() {
+        check(Some(Fault::HidesBlindly), &[&[Show, Read, Read], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn scans_unraised() {
+        check(Some(Fault::ScansUnraised), &[&[Show, Read, Read], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn leaves_shown() {
+        check(
+            Some(Fault::LeavesShown),
+            &[&[Show, ReadAndSend, LeaveSent, Read], &[LeaveSent, Write]],
+        );
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn broken_marks_late() {
+        check(Some(Fault::MarksLate), &[&[Show, Read, Read], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn closes_without_units() {
+        check(Some(Fault::ClosesWithoutUnits), &[&[Show, ReadTwice], &[Write]]);
     }
 }

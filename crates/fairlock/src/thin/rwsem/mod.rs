@@ -8,6 +8,7 @@
 mod nascent_word;
 mod slow;
 mod upgrade;
+mod visible;
 mod word;
 
 use core::fmt;
@@ -82,7 +83,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.read_thin(RwWord::FREE),
+            None => self.read_thin_watched(),
+            Some((me, mark)) if mark.is_visible.get() => self.read_visible(me),
             Some((me, mark)) => self.read_again(me, mark),
         };
         if !at_once && !self.read_full_at_once() {
@@ -107,11 +109,31 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// if nobody is inside), and nobody else comes at the same time.
     #[inline(always)]
     fn at_once(&self, access: Access) -> bool {
-        let word = self.expected();
+        let word = match marks::find::<P, _>(self) {
+            None if access == Access::Shared => return self.read_thin_watched(),
+            None => RwWord::FREE,
+            Some((me, mark)) => {
+                let reads_visibly = access == Access::Shared && mark.is_visible.get();
+                if reads_visibly && self.read_visible(me) {
+                    return true;
+                }
+                self.expected()
+            }
+        };
         match access {
             Access::Shared => self.read_thin(word),
             _ => word == RwWord::FREE && self.enter_free(access),
         }
+    }
+
+    /// Enters a thin lock as a reader; now and then the lock is watched from there on.
+    #[inline(always)]
+    fn read_thin_watched(&self) -> bool {
+        let entered = self.read_thin(RwWord::FREE);
+        if entered && P::begins_watch() {
+            self.begin_watch();
+        }
+        entered
     }
 
     /// As [`at_once`](Self::at_once), for reading; the word is expected to be `word`.
@@ -139,8 +161,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for reading.
     #[inline]
     pub unsafe fn unlock_read(&self) {
-        if let Some((_, mark)) = marks::find::<P, _>(self) {
-            return self.leave_marked_as_reader(mark);
+        if let Some((me, mark)) = marks::find::<P, _>(self) {
+            return match mark.is_visible.get() {
+                true => self.leave_visible(me),
+                false => self.leave_marked_as_reader(mark),
+            };
         }
         // Release: what was read under the lock stays before the next writer.
         if self.word.exchange(RwWord::READ, RwWord::FREE, Ordering::Release).is_err() {
@@ -287,7 +312,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Whether anyone holds the lock at this instant.
     pub fn is_locked(&self) -> bool {
-        self.look(RwWord::is_held, RwSem::is_locked)
+        let is_held = |word: RwWord| {
+            if word.is_visible() { Self::is_read_visibly(word) } else { word.is_held() }
+        };
+        self.look(is_held, RwSem::is_locked)
     }
 
     /// Whether a writer holds the lock at this instant.
@@ -327,7 +355,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// No writer holds the lock, and those counted already leave room for these.
     #[doc(hidden)]
     pub unsafe fn adopt_readers(&self, count: usize) {
-        if self.load().is_thin() {
+        let word = self.load();
+        if word.is_thin() && !word.is_watched() {
             self.word.add_readers(count);
         } else {
             // SAFETY: the caller's promise.
@@ -341,15 +370,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         marks::mark(me, self, slot, slot.seems_calm(word.name()));
     }
 
-    /// If the thread remembers that the lock is inflated, the word: all read it then, and nobody
-    /// should take the line. Otherwise that of a free lock, without a look.
+    /// The word of the lock, of which the thread remembers that it is inflated or visible: all read it then, and
+    /// nobody should take the line.
     #[inline(always)]
     fn expected(&self) -> RwWord {
-        if marks::find::<P, _>(self).is_none() {
-            return RwWord::FREE;
-        }
         let word = self.load();
-        if !word.is_inflated() {
+        if !word.is_inflated() && !word.is_visible() {
             marks::unmark::<P, _>(self);
         }
         word

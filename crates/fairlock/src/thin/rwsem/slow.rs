@@ -134,15 +134,25 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_nascent() {
                 return Entry::Nascent;
             }
+            if word.is_visible() {
+                if self.enter_visible(word, access) {
+                    return Entry::Entered;
+                }
+                word = self.load();
+                continue;
+            }
             if word.is_taken(access) {
                 return Entry::Taken;
             }
             if word.is_full() {
                 return Entry::Full;
             }
-            match self.word.exchange(word, word.taken(access), Ordering::Acquire) {
+            match self.word.exchange(word, word.taken_if_watched(access), Ordering::Acquire) {
                 Ok(()) => {
                     marks::unmark::<P, _>(self);
+                    if word.is_watched() && access == Access::Shared {
+                        self.watch(word);
+                    }
                     return Entry::Entered;
                 }
                 Err(now) => word = now,
@@ -156,6 +166,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn leave(&self, access: Access, fair: bool) {
         let mut word = self.load();
         while !word.is_inflated() {
+            if word.is_visible() {
+                if self.try_leave_visible(word) {
+                    return;
+                }
+                word = self.load();
+                continue;
+            }
             // Release: as on the fast path.
             match self.word.exchange(word, word.left(access), Ordering::Release) {
                 Ok(()) => return,
@@ -195,7 +212,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 mark.calm.set(false);
                 self.take_again(me, slot, Access::Shared, |again| again.note(me))
             }
-            None => self.at_once(Access::Shared),
+            None => self.read_thin(self.expected()),
         }
     }
 
@@ -337,6 +354,14 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
         &self.word
     }
 
+    fn settled(&self, mut word: RwWord) -> RwWord {
+        while word.is_visible() {
+            self.revoke(word, 0, None);
+            word = self.load();
+        }
+        word
+    }
+
     fn adopt(full: &RwSem<P>, word: RwWord) {
         if word.is_written() {
             full.word.adopt_sealed_writer();
@@ -392,6 +417,7 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
 
 impl<P: PooledPlatform> Drop for ThinRwSem<P> {
     fn drop(&mut self) {
+        self.forget_readers();
         self.give_up();
     }
 }

@@ -1,17 +1,22 @@
 //! The word of a thin reader/writer lock.
 //!
-//! | bits | thin | inflated | nascent |
-//! |---|---|---|---|
-//! | 0 | 0 | 1: `INFLATED` | 0 |
-//! | 1 | `WRITER`: a writer is inside | 0 | 0 |
-//! | 2 | 0 | `STICKY`: stays inflated | 0 |
-//! | 3 | 0 | 0 | 1: `NASCENT` |
-//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see `nascent_word` |
-//! | 5-7 | 0 | 0 | the same |
-//! | 8-63 | how many readers are inside; full at `FULL` | 8-39: name of the slot | the same |
+//! | bits | thin | watched | visible | inflated | nascent |
+//! |---|---|---|---|---|---|
+//! | 0 | 0 | 0 | 0 | 1: `INFLATED` | 0 |
+//! | 1 | `WRITER`: a writer is inside | 0 | 0 | 0 | 0 |
+//! | 2 | 0 | 0 | 0 | `STICKY`: stays inflated | 0 |
+//! | 3 | 0 | 0 | 0 | 0 | 1: `NASCENT` |
+//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | 0 | 0 | a policy: see `nascent_word` |
+//! | 5 | 0 | 1: `WATCHED` | 0 | 0 | the same |
+//! | 6 | 0 | 0 | 1: `VISIBLE` | 0 | the same |
+//! | 7 | 0 | 0 | 0 | 0 | the same |
+//! | 8-23 | how many readers are inside; full at `FULL` | how many readers are inside | how many readers are inside that are in no thread's record | name of the slot | the same |
+//! | 24-63 | the same | since when nobody wrote | what the readers call the lock | 24-39: the same | the same |
 //!
 //! Zero is a free lock. A nascent lock follows another policy than the default one and was not used
 //! yet: its first use inflates it for good, and so does [`ThinRwSem::set_events`] with any lock.
+//! A watched lock is a thin one, but for whoever expects one exact word; any other than a reader takes the
+//! mark off. The readers of a visible lock are in [`visible`](crate::thin::visible).
 //!
 //! [`ThinRwSem::set_events`]: super::ThinRwSem::set_events
 
@@ -32,12 +37,19 @@ const WRITER: u64 = 1 << 1;
 const STICKY: u64 = 1 << 2;
 pub(super) const NASCENT: u64 = 1 << 3;
 const UPGRADABLE: u64 = 1 << 4;
+const WATCHED: u64 = 1 << 5;
+const VISIBLE: u64 = 1 << 6;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
 /// The count of readers is full: no more stay.
 const FULL: u64 = (READERS_LIMIT as u64) << READER_SHIFT;
 /// The word alone does not say who is inside.
-const ELSEWHERE: u64 = INFLATED | NASCENT;
+const ELSEWHERE: u64 = INFLATED | NASCENT | VISIBLE;
+/// The readers of a watched or visible lock, which has a number above them.
+const FEW_READERS: u64 = (1 << NUMBER_SHIFT) - READER;
+const NUMBER_SHIFT: u32 = 24;
+/// What the number of a watched or visible lock may be at most.
+pub(super) const NUMBERS: u64 = u64::MAX >> NUMBER_SHIFT;
 
 impl RwWord {
     /// The lock is thin, and nobody is inside.
@@ -71,7 +83,32 @@ impl RwWord {
 
     /// Somebody is inside a thin lock.
     pub(super) fn is_held(self) -> bool {
-        self.is_thin() && self != Self::FREE
+        self.is_thin() && self.unwatched() != Self::FREE
+    }
+
+    /// A thin lock that nobody has written since it is watched.
+    #[inline(always)]
+    pub(super) fn is_watched(self) -> bool {
+        self.0 & (ELSEWHERE | WATCHED) == WATCHED
+    }
+
+    /// Readers may be inside that are in the records of their threads.
+    #[inline(always)]
+    pub(super) fn is_visible(self) -> bool {
+        self.0 & (INFLATED | NASCENT | VISIBLE) == VISIBLE
+    }
+
+    /// The number of a watched or visible lock.
+    #[inline(always)]
+    pub(super) fn number(self) -> u64 {
+        self.0 >> NUMBER_SHIFT
+    }
+
+    /// What the readers of a visible lock put into their threads' records: never zero, and the same
+    /// for as long as the lock is visible.
+    #[inline(always)]
+    pub(super) fn shown(self) -> u64 {
+        self.0 & !FEW_READERS
     }
 
     /// A writer is inside a thin lock.
@@ -86,22 +123,30 @@ impl RwWord {
         self.0 & UPGRADABLE != 0
     }
 
-    /// How many readers are inside a thin lock.
+    /// How many readers the word of a thin or visible lock counts.
     #[inline(always)]
     pub(super) fn readers(self) -> usize {
-        (self.0 >> READER_SHIFT) as usize
+        let has_number = self.0 & (WATCHED | VISIBLE) != 0;
+        let counted = if has_number { self.0 & FEW_READERS } else { self.0 };
+        (counted >> READER_SHIFT) as usize
+    }
+
+    /// One more reader of a watched or visible lock cannot be counted beside its number.
+    #[inline(always)]
+    pub(super) fn has_no_room(self) -> bool {
+        self.0 & FEW_READERS == FEW_READERS
     }
 
     /// One more reader of a thin lock cannot be counted.
     #[inline(always)]
     pub(super) fn is_full(self) -> bool {
-        self.is_thin() && self.0 >= FULL
+        self.is_thin() && self.unwatched().0 >= FULL
     }
 
-    /// The lock is thin, and nothing is in a reader's way.
+    /// The lock is thin and not watched, and nothing is in a reader's way.
     #[inline(always)]
     pub(super) fn is_open_to_readers(self) -> bool {
-        self.0 & (ELSEWHERE | WRITER) == 0 && self.0 < FULL
+        self.0 & (ELSEWHERE | WATCHED | WRITER) == 0 && self.0 < FULL
     }
 
     /// The lock is thin, and somebody inside is in the way.
@@ -109,7 +154,7 @@ impl RwWord {
     pub(super) fn is_taken(self, access: Access) -> bool {
         self.is_thin()
             && match access {
-                Access::Exclusive => self != Self::FREE,
+                Access::Exclusive => self.is_held(),
                 Access::Shared => self.0 & WRITER != 0,
                 Access::Upgradable => self.0 & (WRITER | UPGRADABLE) != 0,
             }
@@ -117,21 +162,62 @@ impl RwWord {
 
     // ---- what it becomes ----
 
-    /// The thin lock after a thread has come in.
+    /// The lock, which is thin and not watched, after a thread has come in. Of a visible one: after one more
+    /// reader has been counted.
     #[inline(always)]
     pub(super) fn taken(self, access: Access) -> Self {
         Self(self.0 + share(access))
     }
 
-    /// The thin lock after a thread has left.
+    /// The thin lock after a thread has come in: watched no longer if that is no reader.
+    pub(super) fn taken_if_watched(self, access: Access) -> Self {
+        let stays = access == Access::Shared && !self.has_no_room();
+        let before = if stays { self } else { self.unwatched() };
+        before.taken(access)
+    }
+
+    /// The thin or visible lock after a thread has left that is counted.
     #[inline(always)]
     pub(super) fn left(self, access: Access) -> Self {
         Self(self.0 - share(access))
     }
 
+    /// The thin lock after so many readers have left.
+    pub(super) fn left_by(self, readers: usize) -> Self {
+        Self(self.0 - Self::of_readers(readers).0)
+    }
+
     /// None of the readers is upgradable.
     pub(super) fn without_upgradable(self) -> Self {
         Self(self.0 & !UPGRADABLE)
+    }
+
+    /// The thin lock, watched no longer.
+    #[inline(always)]
+    pub(super) fn unwatched(self) -> Self {
+        if self.is_watched() { Self::of_readers(self.readers()) } else { self }
+    }
+
+    /// The thin lock, in which no writer is, watched with this number. `None` if it cannot be.
+    pub(super) fn watched(self, number: u64) -> Option<Self> {
+        self.numbered(WATCHED, number)
+    }
+
+    /// The thin lock, in which no writer is, visible with this number. `None` if it cannot be.
+    pub(super) fn visible(self, number: u64) -> Option<Self> {
+        self.unwatched().numbered(VISIBLE, number)
+    }
+
+    fn numbered(self, flag: u64, number: u64) -> Option<Self> {
+        // Nothing but readers, of whom there is not the last one that has room.
+        let fits = self.0 < FEW_READERS && self.0 % READER == 0;
+        fits.then_some(Self(self.0 | flag | number << NUMBER_SHIFT))
+    }
+
+    /// A thin lock with so many readers.
+    #[inline(always)]
+    pub(super) fn of_readers(count: usize) -> Self {
+        Self((count as u64) << READER_SHIFT)
     }
 
     /// An inflated lock that stays so.

@@ -1,0 +1,240 @@
+//! When a lock becomes visible, how it is read then, and how it is thin again. Why that is safe is in
+//! [`visible`](crate::thin::visible).
+//!
+//! A thread that reads looks now and then whether the lock is read only: it has the lock *watched* from that time
+//! on. A writer takes the mark off. A reader that has read a watched lock [`ENOUGH`] times makes it visible
+//! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
+
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+use super::ThinRwSem;
+use super::word::{NUMBERS, RwWord};
+use crate::platform::PooledPlatform;
+use crate::thin::inflate::{Codec, Inflates};
+use crate::thin::marks;
+use crate::thin::visible::{Cleared, HELD, Shown};
+use crate::wait::{Access, Thread};
+
+/// So often a thread reads a watched lock, in a row, before it makes it visible. In reads; compared with those of
+/// the thread.
+const ENOUGH: u32 = 256;
+/// How much longer than revoking takes nobody wrote a lock that becomes visible.
+const WORTH: u64 = 16;
+/// A lock is watched for so many times that long at most.
+const LASTS: u64 = 8;
+/// Times of watched locks are in units of 1,024 ns.
+const UNIT_SHIFT: u32 = 10;
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// The calling thread, `me`, enters the lock as a reader, if that is visible and the thread's slot for it is
+    /// free.
+    ///
+    /// It needs no frame on the stack, and neither does [`leave_visible`](Self::leave_visible): all calls
+    /// are their last step.
+    #[inline(always)]
+    pub(super) fn read_visible(&self, me: &Thread<P>) -> bool {
+        let word = self.load();
+        let place = Shown::<P>::place(word.number());
+        word.is_visible() && me.shown.is_free(place) && self.show(me, place, word)
+    }
+
+    /// Enters the lock, which had this word and is visible, by a slot that is free.
+    #[inline(always)]
+    fn show(&self, me: &Thread<P>, place: usize, word: RwWord) -> bool {
+        me.shown.show(place, word.shown());
+        // Acquire, in `load`: whoever made the lock visible came after the last writer.
+        // If the name was revoked at the same time, and the scan has seen the reader, that is counted: it is in.
+        self.load().shown() == word.shown() || me.shown.withdraw(place) == Cleared::Counted
+    }
+
+    /// The calling thread, `me`, leaves the lock as a reader, if it shows its name.
+    #[inline(always)]
+    pub(super) fn leave_visible(&self, me: &Thread<P>) {
+        let word = self.load();
+        let place = Shown::<P>::place(word.number());
+        if word.is_visible() && me.shown.has(place, word.shown()) {
+            self.hide(me, place);
+        } else {
+            self.leave(Access::Shared, false);
+        }
+    }
+
+    #[inline(always)]
+    fn hide(&self, me: &Thread<P>, place: usize) {
+        let Some(all) = P::visible_readers() else { return };
+        if !me.shown.hide(place, &all.scans) {
+            self.leave_if_counted(me, place);
+        }
+    }
+
+    /// The calling thread, `me`, shows the name no longer. If it is counted it is still inside, so the lock is
+    /// there.
+    #[cold]
+    fn leave_if_counted(&self, me: &Thread<P>, place: usize) {
+        if me.shown.settle(place) == Cleared::Counted {
+            self.leave(Access::Shared, false);
+        }
+    }
+
+    /// Enters the lock, which had this word and is visible, if that needs no waiting.
+    #[cold]
+    pub(super) fn enter_visible(&self, word: RwWord, access: Access) -> bool {
+        if access != Access::Shared {
+            return self.revoke(word, 0, Some(access)) == Some(true);
+        }
+        let Some(all) = P::visible_readers() else { return false };
+        let me = P::thread();
+        all.list(me);
+        marks::mark_visible(me, self);
+        let place = Shown::<P>::place(word.number());
+        if me.shown.is_free(place) || me.shown.reclaim(place) {
+            return self.show(me, place, word);
+        }
+        if word.has_no_room() {
+            self.revoke(word, 0, None);
+            return false;
+        }
+        // Acquire: owns the lock on success (rule 3).
+        self.word.exchange(word, word.taken(access), Ordering::Acquire).is_ok()
+    }
+
+    /// A reader leaves the lock, which had this word and is visible. False if it was revoked meanwhile.
+    #[cold]
+    pub(super) fn try_leave_visible(&self, word: RwWord) -> bool {
+        let shown = marks::known::<P>().and_then(|me| Some((me, me.shown.find(word.shown())?)));
+        if let Some((me, place)) = shown {
+            self.hide(me, place);
+            return true;
+        }
+        if word.readers() == 0 {
+            // Another thread shows the reader, for which this one has the guard.
+            return self.revoke(word, 1, None).is_some();
+        }
+        // Release: what was read under the lock stays before the next writer.
+        self.word.exchange(word, word.left(Access::Shared), Ordering::Release).is_ok()
+    }
+
+    /// Whether anybody is inside the lock, which has this word and is visible.
+    pub(super) fn is_read_visibly(word: RwWord) -> bool {
+        word.readers() > 0 || P::visible_readers().is_some_and(|all| all.any(word.shown()))
+    }
+
+    // ---- visible to thin ----
+
+    /// The lock, which had this word and is visible, becomes thin. `own` of its readers leave, and if nobody
+    /// is inside then, the caller has the lock in the way `wanted`. Whether it has; `None` if the
+    /// word had changed before.
+    #[cold]
+    pub(super) fn revoke(&self, word: RwWord, own: usize, wanted: Option<Access>) -> Option<bool> {
+        let all = P::visible_readers()?;
+        let began = P::now();
+        let closed = RwWord::of_readers(word.readers() + HELD);
+        // Acquire and Release: comes after the last writer and before the next.
+        let close = || self.word.exchange(word, closed, Ordering::AcqRel).is_ok();
+        let moved = all.revoke(word.shown(), close)?;
+        all.took(P::now().saturating_sub(began));
+        Some(self.give_up_units(HELD - moved + own, wanted))
+    }
+
+    /// So many readers leave, of which the caller is one. As in [`revoke`](Self::revoke).
+    fn give_up_units(&self, units: usize, wanted: Option<Access>) -> bool {
+        let mut word = self.load();
+        while !word.is_inflated() {
+            let left = word.left_by(units);
+            let taken = wanted.filter(|_| left == RwWord::FREE);
+            let next = taken.map_or(left, |access| left.taken(access));
+            // Acquire: owns the lock if it has taken it. Release: the readers that were found to have left come
+            // before the next writer.
+            match self.word.exchange(word, next, Ordering::AcqRel) {
+                Ok(()) => return taken.is_some(),
+                Err(now) => word = now,
+            }
+        }
+        let full = &self.slot(word).full;
+        full.word.disown_readers(units - 1);
+        // SAFETY: one of the readers is the caller's.
+        unsafe { full.unlock_read() };
+        false
+    }
+
+    /// The lock is dropped: what forgotten guards of the calling thread have left in its record is free.
+    pub(super) fn forget_readers(&self) {
+        let word = self.load();
+        if word.is_visible() {
+            while let Some(me) = marks::known::<P>() {
+                let Some(place) = me.shown.find(word.shown()) else { break };
+                self.hide(me, place);
+            }
+        }
+    }
+
+    // ---- thin to visible ----
+
+    /// The lock, which had this word and is thin, becomes visible if the platform has that. Whether it has.
+    fn make_visible(&self, word: RwWord) -> bool {
+        let named = P::visible_readers()
+            .filter(|_| P::has_process_barrier())
+            .and_then(|all| word.visible(all.name(NUMBERS)?));
+        // Acquire and Release: whoever reads visibly comes after the last writer.
+        named.is_some_and(|named| self.word.exchange(word, named, Ordering::AcqRel).is_ok())
+    }
+
+    /// The readers of the lock, which is thin, become visible, whatever is known of it.
+    #[doc(hidden)]
+    pub fn show_readers(&self) -> bool {
+        let word = self.load();
+        word.is_thin() && self.make_visible(word)
+    }
+
+    /// Whether readers are visible at this instant.
+    #[doc(hidden)]
+    pub fn shows_readers(&self) -> bool {
+        self.load().is_visible()
+    }
+
+    /// The lock is watched from here on, if readers may become visible and only readers are inside.
+    #[cold]
+    pub(super) fn begin_watch(&self) {
+        let word = self.load();
+        if word.is_thin() && !word.is_watched() && P::has_process_barrier() {
+            if let Some(watched) = word.watched(time::<P>()) {
+                // Relaxed: no ownership depends on it.
+                _ = self.word.exchange(word, watched, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The calling thread has read the lock, which is watched, and had this word.
+    #[cold]
+    pub(super) fn watch(&self, word: RwWord) {
+        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
+        let begins = mark.watched.replace(word.number()) != word.number();
+        let reads = if begins { 0 } else { mark.reads.get() + 1 };
+        mark.reads.set(reads);
+        if !begins && reads < ENOUGH {
+            return;
+        }
+        let quiet = time::<P>().wrapping_sub(word.number()) & NUMBERS;
+        let worth = WORTH * P::visible_readers().map_or(0, |all| all.cost()) >> UNIT_SHIFT;
+        let now = self.load();
+        if !now.is_watched() || now.number() != word.number() {
+            return;
+        }
+        if reads >= ENOUGH {
+            // If it is too early, for as often again.
+            mark.reads.set(0);
+            if quiet >= worth {
+                self.make_visible(now);
+            }
+        } else if quiet >= LASTS * worth {
+            // Relaxed: as in `begin_watch`. Nobody reads it so often.
+            _ = self.word.exchange(now, now.unwatched(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// The time in the units of watched locks.
+fn time<P: PooledPlatform>() -> u64 {
+    P::now() >> UNIT_SHIFT & NUMBERS
+}
