@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::{Atomic, ConstZero, PooledPlatform, System, WaitOutcome};
 use fairlock::rwsem::RwSem;
-use fairlock::thin::{FullMutex, Slots};
+use fairlock::thin::{FullMutex, Slots, VisibleReaders};
 use fairlock::wait::Thread;
 
 use crate::engine::{Engine, Look, Next, Work, ask};
@@ -204,6 +204,11 @@ unsafe impl System for Sim {
         ask(|engine| engine.cpu())
     }
 
+    /// Free of cost: so far readers become visible only where the tester says so.
+    fn has_process_barrier() -> bool {
+        true
+    }
+
     fn cpus() -> usize {
         ask(|engine| engine.cpus()).unwrap_or(1)
     }
@@ -233,6 +238,7 @@ unsafe impl System for Sim {
 struct Pools {
     rwsem: Slots<Sim, RwSem<Sim>>,
     mutex: Slots<Sim, FullMutex<Sim>>,
+    visible: VisibleReaders<Sim>,
 }
 
 std::thread_local! {
@@ -248,7 +254,11 @@ std::thread_local! {
 /// A thin lock that is used on this OS thread before the next call is used and dropped on no other
 /// one, and not after that call.
 pub unsafe fn begin_thin_locks() {
-    let pools = Box::new(Pools { rwsem: Slots::new(), mutex: Slots::new() });
+    let pools = Box::new(Pools {
+        rwsem: Slots::new(),
+        mutex: Slots::new(),
+        visible: VisibleReaders::new(),
+    });
     let before = POOLS.replace(Box::into_raw(pools));
     if !before.is_null() {
         // SAFETY: from a box, here; no lock of that time is used any more.
@@ -270,5 +280,9 @@ unsafe impl PooledPlatform for Sim {
 
     fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
         &pools().mutex
+    }
+
+    fn visible_readers() -> Option<&'static VisibleReaders<Self>> {
+        Some(&pools().visible)
     }
 }

@@ -104,6 +104,10 @@ events! {
     ReleasedSlow = "released_slow",
     /// a sleeping waiter for a ticket lock was kicked.
     ReleasedSlowKicked = "released_slow_kicked",
+    /// the readers of a thin lock became visible. Only counted in [`global`].
+    ReadersShown = "readers_shown",
+    /// the readers of a lock are visible no longer, most often for a writer. Only counted in [`global`].
+    ReadersRevoked = "readers_revoked",
 }
 
 /// The events that have one name for readers and one for writers.

@@ -104,8 +104,6 @@ pub enum Fault {
     ScansUnraised,
     /// A reader that another thread shows is given up, and stays in that thread's record.
     LeavesShown,
-    /// The word of a lock that is visible no longer counts only the readers that it counted.
-    ClosesWithoutUnits,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.

@@ -35,19 +35,19 @@ pools!(Linux {
 
 static VISIBLE: VisibleReaders<Linux> = VisibleReaders::new_const();
 
-/// A thread looks so often at first whether a lock that it reads is read only. In reads; compared with
-/// those of the thread.
-const FIRST_PERIOD: u32 = 1 << 8;
+/// A thread has a lock watched after it has left locks so often at first in which other readers were. In
+/// releases; compared with those of the thread.
+const FIRST_PERIOD: u32 = 1 << 6;
 /// And so often at last.
-const LAST_PERIOD: u32 = 1 << 18;
+const LAST_PERIOD: u32 = 1 << 16;
 
 std::thread_local! {
-    /// Reads until the thread looks again.
+    /// How many such releases there are until the next watch.
     static READS: Cell<u32> = const { Cell::new(FIRST_PERIOD) };
     static PERIOD: Cell<u32> = const { Cell::new(FIRST_PERIOD) };
 }
 
-/// The calling thread has looked; from now on it does so half as often.
+/// The calling thread has a lock watched; from now on half as often.
 #[cold]
 fn begin_period() -> bool {
     PERIOD.set(LAST_PERIOD.min(2 * PERIOD.get()));

@@ -61,13 +61,15 @@ pub(super) fn mark<P: PooledPlatform, L>(
     mark.is_visible.set(false);
 }
 
-/// The calling thread, `me`, has found the lock visible.
-pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L) {
+/// The calling thread, `me`, has found the lock visible. Whether its mark was that of another such lock.
+pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L) -> bool {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
+    let is_others = mark.is_other_visible(address);
     mark.lock.set(address);
     mark.slot.set(ptr::null());
     mark.is_visible.set(true);
+    is_others
 }
 
 /// The calling thread has found the lock thin.

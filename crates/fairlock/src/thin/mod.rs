@@ -37,7 +37,7 @@
 //! | how a lock comes to a full one, and becomes thin again | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | the reader/writer lock | `rwsem` |
-//! | its readers that no lock counts | `visible` |
+//! | its readers that no lock counts | `visible`, `shown` |
 //! | the mutex | `mutex` |
 
 mod inflate;
@@ -48,6 +48,7 @@ mod mutex;
 mod mutex_loom;
 mod pool;
 mod rwsem;
+mod shown;
 mod slot_word;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
@@ -57,5 +58,5 @@ pub(crate) use mark::Marks;
 pub use mutex::{Seat, ThinMutex};
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
-pub(crate) use visible::Shown;
+pub(crate) use shown::Shown;
 pub use visible::VisibleReaders;

@@ -443,7 +443,8 @@ pub unsafe trait PooledPlatform: Platform {
     /// Locks become visible by themselves.
     const WATCHES_READERS: bool = false;
 
-    /// Called by a thread that has just read; now and then it is to watch whether the lock is read only.
+    /// Called by a reader that leaves a thin lock in which others are; now and then that is to be watched, whether it
+    /// is only read.
     #[inline(always)]
     fn begins_watch() -> bool {
         false

@@ -40,15 +40,11 @@
 //! gets in after the scan has acquired what readers have released: a slot that is cleared, a change of
 //! `moved`, or the count.
 
-use core::cell::Cell;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::platform::{Atomic, ConstZero, Platform, System, Thread};
-
-/// How many readers there may be in the record of a thread. At most 16: there is a bit for each.
-// Two to a model check: more are more of the same.
-pub(crate) const SHOWN: usize = if cfg!(fairlock_loom) { 2 } else { 16 };
+use super::shown::Shown;
+use crate::platform::{Atomic, ConstZero, Platform, Thread};
 
 /// More than there can be readers in records.
 pub(super) const HELD: usize = 1 << (usize::BITS / 2);
@@ -56,146 +52,6 @@ pub(super) const HELD: usize = 1 << (usize::BITS / 2);
 /// What revoking a name is thought to take before it was done. In nanoseconds; compared with the time since a
 /// lock was written.
 const FIRST_COST_NS: u64 = 10_000;
-
-/// A thread may change the record for the last time so often, between a look of another's and the exchange
-/// that follows.
-const CHANGE: u64 = 1 << 16;
-
-/// The readers in the record of a thread. Shown by that thread only; others mark them.
-#[repr(align(128))] // where scans read it, nothing else is that its thread uses
-pub(crate) struct Shown<P: System> {
-    /// Names of locks, or zero.
-    slots: [P::AtomicU64; SHOWN],
-    /// A bit for each slot that is marked, and above those a count of changes.
-    moved: P::AtomicU64,
-    /// The address of the next record that a scan visits, or zero.
-    next: P::AtomicUsize,
-    is_listed: Cell<bool>,
-}
-
-/// What a thread finds that has cleared a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cleared {
-    /// The reader has left.
-    Left,
-    /// The reader was moved: it is counted in the word, still.
-    Counted,
-}
-
-impl<P: System> Shown<P> {
-    pub(crate) fn new() -> Self {
-        Self {
-            slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
-            moved: P::AtomicU64::new(0),
-            next: P::AtomicUsize::new(0),
-            is_listed: Cell::new(false),
-        }
-    }
-
-    /// Which slot the lock with this number has.
-    #[inline(always)]
-    pub(super) fn place(number: u64) -> usize {
-        number as usize % SHOWN
-    }
-
-    /// Whether the calling thread, whose record this is, shows this name here.
-    #[inline(always)]
-    pub(super) fn has(&self, place: usize, name: u64) -> bool {
-        // Relaxed: only the calling thread changes it.
-        self.slots[place].load(Ordering::Relaxed) == name
-    }
-
-    /// Where the calling thread shows this name, if it does.
-    pub(super) fn find(&self, name: u64) -> Option<usize> {
-        (0..SHOWN).find(|&place| self.has(place, name))
-    }
-
-    /// Whether the calling thread shows nothing here.
-    #[inline(always)]
-    pub(super) fn is_free(&self, place: usize) -> bool {
-        self.has(place, 0)
-    }
-
-    /// The calling thread shows the name of a lock in a free slot, and then looks at the lock's word.
-    #[inline(always)]
-    pub(super) fn show(&self, place: usize, name: u64) {
-        // Release: whoever sees this and not an earlier reader of the slot acquires that one's section.
-        self.slots[place].store(name, Ordering::Release);
-        P::light_fence();
-    }
-
-    /// The calling thread shows the name no longer. Of the lock it touches nothing. Whether it has left;
-    /// [`settle`](Self::settle) says so otherwise.
-    #[inline(always)]
-    pub(super) fn hide(&self, place: usize, scans: &P::AtomicU64) -> bool {
-        // Release: what was read under the lock stays before the next writer.
-        self.slots[place].store(0, Ordering::Release);
-        P::light_fence();
-        // Acquire, and in this order: a scan that is over has marked what it has marked (V3).
-        let is_scanned = scans.load(Ordering::Acquire) != 0;
-        // Relaxed: acquired above; a scan that comes later sees the slot cleared.
-        !is_scanned && self.moved.load(Ordering::Relaxed) >> place & 1 == 0
-    }
-
-    /// The calling thread has shown a name that was revoked at the same time, and shows it no longer.
-    #[cold]
-    pub(super) fn withdraw(&self, place: usize) -> Cleared {
-        // Release: whoever sees this acquires what an earlier reader of the slot has done.
-        self.slots[place].store(0, Ordering::Release);
-        self.settle(place)
-    }
-
-    /// The calling thread has cleared the slot, and a scan may have seen it before: whether the reader was moved.
-    #[cold]
-    pub(super) fn settle(&self, place: usize) -> Cleared {
-        let mark = 1 << place;
-        let mut moved = self.moved.load(Ordering::Relaxed);
-        loop {
-            // Acquire and Release: what was read comes before the scan's exchange that fails; a reader that was
-            // moved goes on after the word was changed.
-            let next = (moved & !mark).wrapping_add(CHANGE);
-            match self.moved.compare_exchange(moved, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) if moved & mark != 0 => return Cleared::Counted,
-                Ok(_) => return Cleared::Left,
-                Err(now) => moved = now,
-            }
-        }
-    }
-
-    /// A slot in use is free if its reader was moved: then that is counted, and its thread leaves by the count.
-    #[cold]
-    pub(super) fn reclaim(&self, place: usize) -> bool {
-        let is_marked = self.moved.load(Ordering::Relaxed) >> place & 1 != 0;
-        if is_marked {
-            // Relaxed: nobody relies on a slot that is marked.
-            self.slots[place].store(0, Ordering::Relaxed);
-            self.settle(place);
-        }
-        is_marked
-    }
-
-    /// Marks the slots that show this name; returns how many.
-    fn mark_all(&self, name: u64) -> usize {
-        // Acquire: the slots are looked at after this (V4).
-        let mut moved = self.moved.load(Ordering::Acquire);
-        loop {
-            let marks = (0..SHOWN).fold(0, |marks, place| {
-                // Acquire: what a reader has read that has left, comes before what is done next.
-                let shows = self.slots[place].load(Ordering::Acquire) == name;
-                marks | u64::from(shows && moved >> place & 1 == 0) << place
-            });
-            if marks == 0 {
-                return 0;
-            }
-            // Acquire and Release: as in `settle`.
-            let next = (moved | marks).wrapping_add(CHANGE);
-            match self.moved.compare_exchange(moved, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return marks.count_ones() as usize,
-                Err(now) => moved = now,
-            }
-        }
-    }
-}
 
 /// The records of a platform's threads that have been readers of visible locks, and what else such locks share.
 #[doc(hidden)]

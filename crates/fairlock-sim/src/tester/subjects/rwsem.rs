@@ -48,7 +48,13 @@ const BRIEF: Policy = Policy::tenure(TenurePolicy {
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
-    kind!("rwsem:thin", "RwLock: thin while nobody waits", Policy::DEFAULT, Thin::new()),
+    kind!("rwsem:thin", "RwLock: thin while nobody waits", Policy::DEFAULT, Thin::new(false)),
+    kind!(
+        "rwsem:visible",
+        "RwLock: its readers are visible when it is thin",
+        Policy::DEFAULT,
+        Thin::new(true)
+    ),
     kind!("rwsem:brief-tenure", "RwSem, tenures as short as can be", BRIEF),
     kind!("rwsem:unfair", "RwSem, Policy::UNFAIR", Policy::UNFAIR),
     kind!("rwsem:handoff", "RwSem, Policy::HANDOFF", Policy::HANDOFF),
@@ -245,14 +251,15 @@ impl Lock for RwSem<Sim> {
 struct Thin {
     lock: ThinRwSem<Sim>,
     other: ThinRwSem<Sim>,
+    shows_readers: bool,
 }
 
 impl Thin {
-    fn new() -> Self {
+    fn new(shows_readers: bool) -> Self {
         // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
         unsafe { begin_thin_locks() };
         let [lock, other] = [(); 2].map(|()| ThinRwSem::new(Policy::DEFAULT));
-        Self { lock, other }
+        Self { lock, other, shows_readers }
     }
 }
 
@@ -273,6 +280,9 @@ impl Lock for Thin {
         // SAFETY: just taken.
         unsafe { self.other.unlock_write() };
         self.other.trim();
+        if self.shows_readers {
+            self.lock.show_readers();
+        }
     }
 
     fn policy(&self) -> &Policy {

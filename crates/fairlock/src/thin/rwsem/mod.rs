@@ -83,7 +83,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.read_thin_watched(),
+            None => self.read_thin(RwWord::FREE),
             Some((me, mark)) if mark.is_visible.get() => self.read_visible(me),
             Some((me, mark)) => self.read_again(me, mark),
         };
@@ -110,7 +110,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn at_once(&self, access: Access) -> bool {
         let word = match marks::find::<P, _>(self) {
-            None if access == Access::Shared => return self.read_thin_watched(),
             None => RwWord::FREE,
             Some((me, mark)) => {
                 let reads_visibly = access == Access::Shared && mark.is_visible.get();
@@ -124,16 +123,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             Access::Shared => self.read_thin(word),
             _ => word == RwWord::FREE && self.enter_free(access),
         }
-    }
-
-    /// Enters a thin lock as a reader; now and then the lock is watched from there on.
-    #[inline(always)]
-    fn read_thin_watched(&self) -> bool {
-        let entered = self.read_thin(RwWord::FREE);
-        if entered && P::begins_watch() {
-            self.begin_watch();
-        }
-        entered
     }
 
     /// As [`at_once`](Self::at_once), for reading; the word is expected to be `word`.
@@ -389,6 +378,7 @@ impl<P: PooledPlatform> fmt::Debug for ThinRwSem<P> {
             .field("write_locked", &self.is_write_locked())
             .field("waiters", &self.has_waiters())
             .field("inflated", &self.is_inflated())
+            .field("visible", &self.shows_readers())
             .finish()
     }
 }

@@ -79,6 +79,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 }
                 Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
                 Entry::Taken | Entry::TakenElsewhere => break,
+                Entry::Crowded if access == Access::Shared && self.watches_crowd() => P::pause(),
                 // More readers come at once than one exchange at a time can take, or the lock has
                 // another policy.
                 Entry::Crowded | Entry::Nascent => _ = self.inflated(),
@@ -171,6 +172,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                     return;
                 }
                 word = self.load();
+                continue;
+            }
+            // Of the lock nothing may be touched after the exchange. If it is not the last reader, others share
+            // the line.
+            if access == Access::Shared && word.readers() > 1 && P::begins_watch() {
+                word = self.begin_watch(word);
                 continue;
             }
             // Release: as on the fast path.

@@ -1,8 +1,8 @@
 //! When a lock becomes visible, how it is read then, and how it is thin again. Why that is safe is in
 //! [`visible`](crate::thin::visible).
 //!
-//! A thread that reads looks now and then whether the lock is read only: it has the lock *watched* from that time
-//! on. A writer takes the mark off. A reader that has read a watched lock [`ENOUGH`] times makes it visible
+//! A reader that leaves while others are inside, so that CPUs share the word's line, now and then has the lock
+//! *watched* from that time on. A writer takes the mark off. A reader that has read a watched lock [`ENOUGH`] times makes it visible
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
 
 use core::ptr;
@@ -10,18 +10,21 @@ use core::sync::atomic::Ordering;
 
 use super::ThinRwSem;
 use super::word::{NUMBERS, RwWord};
+use crate::events::{self, Event};
 use crate::platform::PooledPlatform;
 use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::marks;
-use crate::thin::visible::{Cleared, HELD, Shown};
+use crate::thin::shown::{Cleared, Shown};
+use crate::thin::visible::HELD;
 use crate::wait::{Access, Thread};
 
 /// So often a thread reads a watched lock, in a row, before it makes it visible. In reads; compared with those of
 /// the thread.
 const ENOUGH: u32 = 256;
-/// How much longer than revoking takes nobody wrote a lock that becomes visible.
+/// How much longer than revoking takes nobody wrote a lock that becomes visible. In times what revoking takes; compared
+/// with the time since the lock is watched.
 const WORTH: u64 = 16;
-/// A lock is watched for so many times that long at most.
+/// A lock is watched for so many times that long at most. In times; compared with the same.
 const LASTS: u64 = 8;
 /// Times of watched locks are in units of 1,024 ns.
 const UNIT_SHIFT: u32 = 10;
@@ -86,7 +89,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let Some(all) = P::visible_readers() else { return false };
         let me = P::thread();
         all.list(me);
-        marks::mark_visible(me, self);
+        if marks::mark_visible(me, self) && me.shown.has_too_many() {
+            self.revoke(word, 0, None);
+            return false;
+        }
         let place = Shown::<P>::place(word.number());
         if me.shown.is_free(place) || me.shown.reclaim(place) {
             return self.show(me, place, word);
@@ -134,6 +140,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let close = || self.word.exchange(word, closed, Ordering::AcqRel).is_ok();
         let moved = all.revoke(word.shown(), close)?;
         all.took(P::now().saturating_sub(began));
+        events::count(Event::ReadersRevoked);
         Some(self.give_up_units(HELD - moved + own, wanted))
     }
 
@@ -177,7 +184,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             .filter(|_| P::has_process_barrier())
             .and_then(|all| word.visible(all.name(NUMBERS)?));
         // Acquire and Release: whoever reads visibly comes after the last writer.
-        named.is_some_and(|named| self.word.exchange(word, named, Ordering::AcqRel).is_ok())
+        let exchange = |named| self.word.exchange(word, named, Ordering::AcqRel).is_ok();
+        let is_shown = named.is_some_and(exchange);
+        if is_shown {
+            events::count(Event::ReadersShown);
+        }
+        is_shown
     }
 
     /// The readers of the lock, which is thin, become visible, whatever is known of it.
@@ -193,16 +205,31 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.load().is_visible()
     }
 
-    /// The lock is watched from here on, if readers may become visible and only readers are inside.
+    /// The lock, which had this word and in which the caller is, is watched from here on, if its readers may
+    /// become visible, and only readers are inside. Its word.
     #[cold]
-    pub(super) fn begin_watch(&self) {
-        let word = self.load();
+    pub(super) fn begin_watch(&self, word: RwWord) -> RwWord {
         if word.is_thin() && !word.is_watched() && P::has_process_barrier() {
             if let Some(watched) = word.watched(time::<P>()) {
                 // Relaxed: no ownership depends on it.
                 _ = self.word.exchange(word, watched, Ordering::Relaxed);
             }
         }
+        self.load()
+    }
+
+    /// More readers come than one exchange at a time can take: whether the lock is watched, so that the full one
+    /// can wait until it is known whether anybody writes. Where somebody did, less and less often.
+    #[cold]
+    pub(super) fn watches_crowd(&self) -> bool {
+        if !P::WATCHES_READERS {
+            return false;
+        }
+        let mut word = self.load();
+        if !word.is_watched() && P::thread().shown.meets_crowd() {
+            word = self.begin_watch(word);
+        }
+        word.is_watched() || word.is_visible()
     }
 
     /// The calling thread has read the lock, which is watched, and had this word.
@@ -215,7 +242,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if !begins && reads < ENOUGH {
             return;
         }
-        let quiet = time::<P>().wrapping_sub(word.number()) & NUMBERS;
+        let quiet = RwWord::number_of(time::<P>().wrapping_sub(word.number()));
         let worth = WORTH * P::visible_readers().map_or(0, |all| all.cost()) >> UNIT_SHIFT;
         let now = self.load();
         if !now.is_watched() || now.number() != word.number() {
@@ -224,7 +251,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if reads >= ENOUGH {
             // If it is too early, for as often again.
             mark.reads.set(0);
-            if quiet >= worth {
+            if mark.is_other_visible(ptr::from_ref(self).addr()) {
+                // The thread would find one of the two without a mark. If that is in use, it has it again soon.
+                mark.lock.set(0);
+            } else if quiet >= worth {
                 self.make_visible(now);
             }
         } else if quiet >= LASTS * worth {
@@ -236,5 +266,5 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
 /// The time in the units of watched locks.
 fn time<P: PooledPlatform>() -> u64 {
-    P::now() >> UNIT_SHIFT & NUMBERS
+    RwWord::number_of(P::now() >> UNIT_SHIFT)
 }

@@ -46,7 +46,7 @@ const FULL: u64 = (READERS_LIMIT as u64) << READER_SHIFT;
 /// The word alone does not say who is inside.
 const ELSEWHERE: u64 = INFLATED | NASCENT | VISIBLE;
 /// The readers of a watched or visible lock, which has a number above them.
-const FEW_READERS: u64 = (1 << NUMBER_SHIFT) - READER;
+const READERS_BESIDE: u64 = (1 << NUMBER_SHIFT) - READER;
 const NUMBER_SHIFT: u32 = 24;
 /// What the number of a watched or visible lock may be at most.
 pub(super) const NUMBERS: u64 = u64::MAX >> NUMBER_SHIFT;
@@ -104,11 +104,16 @@ impl RwWord {
         self.0 >> NUMBER_SHIFT
     }
 
+    /// As much of this as there is room for in the word.
+    pub(super) fn number_of(all: u64) -> u64 {
+        all & NUMBERS
+    }
+
     /// What the readers of a visible lock put into their threads' records: never zero, and the same
     /// for as long as the lock is visible.
     #[inline(always)]
     pub(super) fn shown(self) -> u64 {
-        self.0 & !FEW_READERS
+        self.0 & !READERS_BESIDE
     }
 
     /// A writer is inside a thin lock.
@@ -127,14 +132,14 @@ impl RwWord {
     #[inline(always)]
     pub(super) fn readers(self) -> usize {
         let has_number = self.0 & (WATCHED | VISIBLE) != 0;
-        let counted = if has_number { self.0 & FEW_READERS } else { self.0 };
+        let counted = if has_number { self.0 & READERS_BESIDE } else { self.0 };
         (counted >> READER_SHIFT) as usize
     }
 
     /// One more reader of a watched or visible lock cannot be counted beside its number.
     #[inline(always)]
     pub(super) fn has_no_room(self) -> bool {
-        self.0 & FEW_READERS == FEW_READERS
+        self.0 & READERS_BESIDE == READERS_BESIDE
     }
 
     /// One more reader of a thin lock cannot be counted.
@@ -210,7 +215,7 @@ impl RwWord {
 
     fn numbered(self, flag: u64, number: u64) -> Option<Self> {
         // Nothing but readers, of whom there is not the last one that has room.
-        let fits = self.0 < FEW_READERS && self.0 % READER == 0;
+        let fits = self.0 < READERS_BESIDE && self.0 % READER == 0;
         fits.then_some(Self(self.0 | flag | number << NUMBER_SHIFT))
     }
 

@@ -1,0 +1,174 @@
+//! What visible readers are in the record of a thread: see [`visible`](super::visible), whose rules these are.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+use crate::system::{Atomic, System};
+
+/// How many readers there may be in the record of a thread. At most 16: there is a bit for each.
+// Two to a model check: more are more of the same.
+pub(crate) const SHOWN: usize = if cfg!(fairlock_loom) { 2 } else { 16 };
+
+/// A thread may change the record for the last time so often, between a look of another's and the exchange
+/// that follows.
+const CHANGE: u64 = 1 << 16;
+
+/// So many reads of locks that a thread does not remember as visible are worth that one of them is revoked. In
+/// reads; compared with those since the last time.
+const TOO_MANY_MISSES: u32 = 256;
+
+/// The readers in the record of a thread. Shown by that thread only; others mark them.
+#[repr(align(128))] // where scans read it, nothing else is that its thread uses
+pub(crate) struct Shown<P: System> {
+    /// Names of locks, or zero.
+    pub(super) slots: [P::AtomicU64; SHOWN],
+    /// A bit for each slot that is marked, and above those a count of changes.
+    moved: P::AtomicU64,
+    /// The address of the next record that a scan visits, or zero.
+    pub(super) next: P::AtomicUsize,
+    pub(super) is_listed: Cell<bool>,
+    /// How often the thread has met a crowd of readers at a lock that was not watched.
+    crowds: Cell<u32>,
+    /// How often the thread has found a visible lock whose mark was another's.
+    misses: Cell<u32>,
+}
+
+/// What a thread finds that has cleared a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cleared {
+    /// The reader has left.
+    Left,
+    /// The reader was moved: it is counted in the word, still.
+    Counted,
+}
+
+impl<P: System> Shown<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
+            moved: P::AtomicU64::new(0),
+            next: P::AtomicUsize::new(0),
+            is_listed: Cell::new(false),
+            crowds: Cell::new(0),
+            misses: Cell::new(0),
+        }
+    }
+
+    /// The calling thread finds a visible lock whose mark was another's, which makes reading slow. Now and then
+    /// one of the two is to be visible no longer.
+    pub(super) fn has_too_many(&self) -> bool {
+        self.misses.set(self.misses.get().wrapping_add(1));
+        self.misses.get() % TOO_MANY_MISSES == 0
+    }
+
+    /// The calling thread meets a crowd of readers at a lock that is not watched. Whether to watch it: the first
+    /// time, and then each time that there were twice as many.
+    pub(super) fn meets_crowd(&self) -> bool {
+        self.crowds.set(self.crowds.get().wrapping_add(1));
+        self.crowds.get().is_power_of_two()
+    }
+
+    /// Which slot the lock with this number has.
+    #[inline(always)]
+    pub(super) fn place(number: u64) -> usize {
+        number as usize % SHOWN
+    }
+
+    /// Whether the calling thread, whose record this is, shows this name here.
+    #[inline(always)]
+    pub(super) fn has(&self, place: usize, name: u64) -> bool {
+        // Relaxed: only the calling thread changes it.
+        self.slots[place].load(Ordering::Relaxed) == name
+    }
+
+    /// Where the calling thread shows this name, if it does.
+    pub(super) fn find(&self, name: u64) -> Option<usize> {
+        (0..SHOWN).find(|&place| self.has(place, name))
+    }
+
+    /// Whether the calling thread shows nothing here.
+    #[inline(always)]
+    pub(super) fn is_free(&self, place: usize) -> bool {
+        self.has(place, 0)
+    }
+
+    /// The calling thread shows the name of a lock in a free slot, and then looks at the lock's word.
+    #[inline(always)]
+    pub(super) fn show(&self, place: usize, name: u64) {
+        // Release: whoever sees this and not an earlier reader of the slot acquires that one's section.
+        self.slots[place].store(name, Ordering::Release);
+        P::light_fence();
+    }
+
+    /// The calling thread shows the name no longer. Of the lock it touches nothing. Whether it has left;
+    /// [`settle`](Self::settle) says so otherwise.
+    #[inline(always)]
+    pub(super) fn hide(&self, place: usize, scans: &P::AtomicU64) -> bool {
+        // Release: what was read under the lock stays before the next writer.
+        self.slots[place].store(0, Ordering::Release);
+        P::light_fence();
+        // Acquire, and in this order: a scan that is over has marked what it has marked (V3).
+        let is_scanned = scans.load(Ordering::Acquire) != 0;
+        // Relaxed: acquired above; a scan that comes later sees the slot cleared.
+        !is_scanned && self.moved.load(Ordering::Relaxed) >> place & 1 == 0
+    }
+
+    /// The calling thread has shown a name that was revoked at the same time, and shows it no longer.
+    #[cold]
+    pub(super) fn withdraw(&self, place: usize) -> Cleared {
+        // Release: whoever sees this acquires what an earlier reader of the slot has done.
+        self.slots[place].store(0, Ordering::Release);
+        self.settle(place)
+    }
+
+    /// The calling thread has cleared the slot, and a scan may have seen it before: whether the reader was moved.
+    #[cold]
+    pub(super) fn settle(&self, place: usize) -> Cleared {
+        let mark = 1 << place;
+        let mut moved = self.moved.load(Ordering::Relaxed);
+        loop {
+            // Acquire and Release: what was read comes before the scan's exchange that fails; a reader that was
+            // moved goes on after the word was changed.
+            let next = (moved & !mark).wrapping_add(CHANGE);
+            match self.moved.compare_exchange(moved, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if moved & mark != 0 => return Cleared::Counted,
+                Ok(_) => return Cleared::Left,
+                Err(now) => moved = now,
+            }
+        }
+    }
+
+    /// A slot in use is free if its reader was moved: then that is counted, and its thread leaves by the count.
+    #[cold]
+    pub(super) fn reclaim(&self, place: usize) -> bool {
+        let is_marked = self.moved.load(Ordering::Relaxed) >> place & 1 != 0;
+        if is_marked {
+            // Relaxed: nobody relies on a slot that is marked.
+            self.slots[place].store(0, Ordering::Relaxed);
+            self.settle(place);
+        }
+        is_marked
+    }
+
+    /// Marks the slots that show this name; returns how many.
+    pub(super) fn mark_all(&self, name: u64) -> usize {
+        // Acquire: the slots are looked at after this (V4).
+        let mut moved = self.moved.load(Ordering::Acquire);
+        loop {
+            let marks = (0..SHOWN).fold(0, |marks, place| {
+                // Acquire: what a reader has read that has left, comes before what is done next.
+                let shows = self.slots[place].load(Ordering::Acquire) == name;
+                marks | u64::from(shows && moved >> place & 1 == 0) << place
+            });
+            if marks == 0 {
+                return 0;
+            }
+            // Acquire and Release: as in `settle`.
+            let next = (moved | marks).wrapping_add(CHANGE);
+            match self.moved.compare_exchange(moved, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return marks.count_ones() as usize,
+                Err(now) => moved = now,
+            }
+        }
+    }
+}
