@@ -199,7 +199,8 @@ mod barrier {
     pub(super) fn pass() {
         let pass = || membarrier(MembarrierCommand::PrivateExpedited).is_ok();
         // The child of a fork may have to ask once more.
-        if !pass() && !(register() && pass()) {
+        let passed = pass() || (register() && pass());
+        if !passed {
             refused();
         }
     }

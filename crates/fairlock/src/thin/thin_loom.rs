@@ -133,16 +133,17 @@ impl Guarded {
 impl Both {
     /// Gives up a reader that was sent, if there is one.
     fn leave_sent(&self) -> bool {
-        let sent = self.sent.load(Ordering::Acquire);
-        let takes = |sent| {
-            let taken =
-                self.sent.compare_exchange(sent, sent - 1, Ordering::AcqRel, Ordering::Acquire);
-            taken.is_ok()
-        };
-        sent > 0 && takes(sent) && {
-            self.locks[0].read(true);
-            true
+        let mut sent = self.sent.load(Ordering::Acquire);
+        while sent > 0 {
+            match self.sent.compare_exchange(sent, sent - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    self.locks[0].read(true);
+                    return true;
+                }
+                Err(now) => sent = now,
+            }
         }
+        false
     }
 }
 

@@ -243,7 +243,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return;
         }
         let quiet = RwWord::number_of(time::<P>().wrapping_sub(word.number()));
-        let worth = WORTH * P::visible_readers().map_or(0, |all| all.cost()) >> UNIT_SHIFT;
+        let cost = P::visible_readers().map_or(0, |all| all.cost());
+        let worth = (WORTH * cost) >> UNIT_SHIFT;
         let now = self.load();
         if !now.is_watched() || now.number() != word.number() {
             return;
