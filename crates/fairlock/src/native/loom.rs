@@ -16,7 +16,7 @@
 //! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; `ticket::solo` says what that leaves open. The tester and Miri run the store |
 //! | `ticket::wait`, for the next batch | yields the CPU | does not | to loom a yield is a promise that another thread has to run; the tester runs it |
 //! | spins | as long as they may last | one look | longer ones are more of the same |
-//! | visible readers: between the store to a slot and the load that follows | no fence, as `membarrier` stands for one | a fence on both sides | loom has no barrier that other threads pass; `thin::litmus` has |
+//! | visible readers: between the store to a slot and the load that follows | no fence, as `membarrier` stands for one | a fence on both sides | loom has no barrier that other threads pass. That one side needs none is argued in `thin::visible`; stress tests run it |
 //! | visible readers: slots of a thread, and when a lock becomes visible | 16; as measured | 2; when a model says so | numbers |
 //! | range locks | 64 looks before giving up, 2,048 stripes | 2 and 2 | numbers |
 //! | [`Hint`](crate::wait::Hint), event counts | relaxed atomics | the processor's, not loom's | nothing is decided by them alone |
