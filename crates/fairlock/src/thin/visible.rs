@@ -121,7 +121,7 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// The thread whose record is at `own`, if any, is alone in the child of a fork: only what it reads is
     /// read.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
     pub(crate) fn enter_child(&self, own: Option<&'static Thread<P>>) {
         // Relaxed: there is nobody else.
         self.first.store(0, Ordering::Relaxed);
