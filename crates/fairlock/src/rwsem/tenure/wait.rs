@@ -21,7 +21,7 @@ pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// [`WAKE_NS`], as awake, the waiter takes a CPU from readers. In ns; compared with the time left of it.
 const SPIN_THROUGH_NS: u64 = 250_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause ([`LOOKS`](crate::wait::LOOKS)). In ns; compared
+/// pause: about as long as their longest pause ([`LOOKS`]). In ns; compared
 /// with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
 /// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw,
@@ -92,13 +92,7 @@ impl<P: Platform> Turns<P> {
                 if !in_turns && access == Access::Exclusive && word.readers() > 0 {
                     outwaits.get_or_insert_with(|| self.holder().writer_waits());
                 }
-                let done = |word: Word| match access {
-                    _ if holds_off => word.is_written() || !self.holder().has_awake_writer(),
-                    // Readers, who do not see a gap between two sections of others either.
-                    Access::Shared => self.may_read(me, word),
-                    _ => word.is_free(),
-                };
-                let ended = self.word.spin_until(LOOK_NS << looks, done);
+                let ended = self.spin_until_next_look(me, access, looks, holds_off);
                 held_off += u32::from(holds_off && !ended);
                 if held_off == LOOKS {
                     // It waited the whole pause in vain: it clears the hint, so that later readers do not.
@@ -115,6 +109,25 @@ impl<P: Platform> Turns<P> {
             looks += 1;
         }
         self.steal_at_once(access)
+    }
+
+    /// The calling thread, `me`, spins until it may take the lock in this way, or the next look is due. `holds_off`:
+    /// it is a reader that pauses for an awake writer, until that has come in or gone. Returns whether the spin
+    /// ended before the next look was due.
+    #[inline(always)]
+    fn spin_until_next_look(
+        &self,
+        me: &Thread<P>,
+        access: Access,
+        looks: u32,
+        holds_off: bool,
+    ) -> bool {
+        self.word.spin_until(LOOK_NS << looks, |word| match access {
+            _ if holds_off => word.is_written() || !self.holder().has_awake_writer(),
+            // Readers, who do not see a gap between two sections of others either.
+            Access::Shared => self.may_read(me, word),
+            _ => word.is_free(),
+        })
     }
 
     /// Nobody is inside the lock, which is reserved: the waiter that is next should be on its way. The calling
