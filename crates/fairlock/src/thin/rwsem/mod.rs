@@ -101,6 +101,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Takes the lock for reading; gives up as `wait` says.
+    #[inline]
     pub fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         self.enter_with(Access::Shared, false, wait)
     }
@@ -210,6 +211,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Takes the lock for writing; gives up as `wait` says.
+    #[inline]
     pub fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         self.enter_with(Access::Exclusive, false, wait)
     }

@@ -46,6 +46,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Enters; gives up as `wait` says.
+    #[inline(always)]
     pub(super) fn enter_with(
         &self,
         access: Access,
@@ -56,6 +57,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// The way in where one exchange does not do. `again`: beside readers even past waiting writers.
+    #[inline(never)] // its frame is large
     fn enter(
         &self,
         access: Access,
