@@ -16,6 +16,8 @@ pub mod interference;
 pub mod locks;
 pub mod peers;
 mod reference;
+#[cfg(target_os = "linux")]
+mod schedstat;
 pub mod simulated;
 pub mod stats;
 pub mod torture;

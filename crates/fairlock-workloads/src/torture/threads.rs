@@ -11,46 +11,38 @@ pub(super) fn now() -> u64 {
 
 #[cfg(target_os = "linux")]
 mod here {
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
     use std::sync::atomic::{AtomicI32, Ordering};
 
+    use crate::schedstat::{Schedstat, Times};
+
     /// For how long a thread wanted a CPU and had none.
-    pub(crate) struct Delays(Option<File>);
+    pub(crate) struct Delays(Option<Schedstat>);
 
     impl Delays {
         /// Of the calling thread.
         pub(crate) fn own() -> Self {
-            Self(File::open("/proc/thread-self/schedstat").ok())
+            Self(Schedstat::of_this_thread())
         }
 
         /// So far, in nanoseconds; zero where the system does not say.
         pub(crate) fn total(&self) -> u64 {
-            self.numbers()[1]
+            self.times().runnable_ns
         }
 
         /// The same, and the time for which it had one.
         pub(crate) fn wanted(&self) -> u64 {
-            self.numbers().iter().sum()
+            let times = self.times();
+            times.ran_ns + times.runnable_ns
         }
 
-        fn numbers(&self) -> [u64; 2] {
-            let mut text = [0; 96];
-            let read = self.0.as_ref().map_or(0, |file| file.read_at(&mut text, 0).unwrap_or(0));
-            parse(&text[..read])
+        fn times(&self) -> Times {
+            self.0.as_ref().and_then(Schedstat::times).unwrap_or_default()
         }
-    }
-
-    /// The first two of three numbers: for how long it had a CPU, and for how long it lacked one.
-    fn parse(text: &[u8]) -> [u64; 2] {
-        let mut numbers = std::str::from_utf8(text).unwrap_or("").split_whitespace();
-        [(); 2].map(|()| numbers.next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
     }
 
     /// The same of another thread of this process.
     pub(crate) fn delay_of(thread: i32) -> u64 {
-        std::fs::read(format!("/proc/self/task/{thread}/schedstat"))
-            .map_or(0, |text| parse(&text)[1])
+        Delays(Schedstat::of(thread)).total()
     }
 
     /// Whether a thread of this process has a CPU, or would take one.
@@ -64,7 +56,7 @@ mod here {
 
     /// Whether the system says so.
     pub fn is_known() -> bool {
-        std::fs::read("/proc/thread-self/schedstat").is_ok_and(|text| text.len() > 4)
+        Schedstat::of_this_thread().is_some()
     }
 
     pub(crate) fn thread_number() -> i32 {
@@ -117,13 +109,6 @@ mod here {
             libc::sched_setaffinity(thread, size_of_val(&set), &set);
             libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, nice);
         }
-    }
-
-    #[cfg(test)]
-    #[test]
-    fn run_delay_is_the_second_number() {
-        assert_eq!(parse(b"12 345 6\n"), [12, 345]);
-        assert_eq!(parse(b""), [0, 0]);
     }
 }
 

@@ -1,43 +1,29 @@
 //! What Linux counts of a thread.
 
-use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::unix::fs::FileExt;
 
 use super::Counts;
+use crate::schedstat::Schedstat;
 
 /// What counts for the thread that opened it.
 pub struct Kernel {
-    /// Three numbers: nanoseconds that the thread ran, nanoseconds without a CPU, and how often it got
-    /// one. The first is brought up to date only now and then.
-    schedstat: File,
+    schedstat: Schedstat,
 }
 
 impl Kernel {
     /// `None` if the kernel does not count.
     pub fn of_this_thread() -> Option<Self> {
-        let schedstat = File::open("/proc/thread-self/schedstat").ok()?;
-        // A thread has had a CPU before it gets here.
-        let [.., turns] = numbers(&schedstat)?;
-        (turns > 0).then_some(Self { schedstat })
+        Schedstat::of_this_thread().map(|schedstat| Self { schedstat })
     }
 
     /// What was counted up to now, of the thread that opened it and asks.
     pub fn counts(&self) -> Option<Counts> {
+        // Not from `schedstat`, which has it late.
         let ran_ns = ran_ns();
-        let [_, runnable_ns, _] = numbers(&self.schedstat)?;
+        let runnable_ns = self.schedstat.times()?.runnable_ns;
         let (sleeps, preemptions) = switches();
         Some(Counts { ran_ns, runnable_ns, sleeps, preemptions })
     }
-}
-
-fn numbers(file: &File) -> Option<[u64; 3]> {
-    // Longer than three numbers can be.
-    let mut text = [0; 64];
-    let length = file.read_at(&mut text, 0).ok()?;
-    let mut words = std::str::from_utf8(&text[..length]).ok()?.split_whitespace();
-    let mut next = || words.next()?.parse().ok();
-    Some([next()?, next()?, next()?])
 }
 
 /// How long this thread has run.
