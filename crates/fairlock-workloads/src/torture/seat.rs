@@ -51,8 +51,23 @@ pub(super) trait Subject: Send + Sync {
     /// No thread begins another visit: those that wait for what others do may go.
     fn close(&self) {}
 
+    /// Whether nobody holds the lock or waits, as far as it says.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// What is wrong with what it guards, when all threads have left.
+    fn check_guarded(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What is wrong when all threads have left.
-    fn check_idle(&self) -> Result<(), String>;
+    fn check_idle(&self) -> Result<(), String> {
+        if !self.is_idle() {
+            return Err(format!("everybody has left, but the lock says: {}", self.state()));
+        }
+        self.check_guarded()
+    }
 }
 
 /// The watchdog has looked meanwhile.

@@ -111,7 +111,7 @@ impl Subject for Toy {
         self.with(|state| format!("locked: {}, {} queued", state.locked, state.queue.len()))
     }
 
-    fn check_idle(&self) -> Result<(), String> {
+    fn check_guarded(&self) -> Result<(), String> {
         self.pair.check_idle()
     }
 }

@@ -151,7 +151,7 @@ impl Subject for Store {
         self.changed.notify_all();
     }
 
-    fn check_idle(&self) -> Result<(), String> {
+    fn check_guarded(&self) -> Result<(), String> {
         let Some(items) = self.items.try_lock() else {
             return Err("everybody has left, but the mutex is locked".to_owned());
         };

@@ -71,10 +71,11 @@ impl Subject for Guarded {
         format!("{}locked", if self.lock.is_locked() { "" } else { "not " })
     }
 
-    fn check_idle(&self) -> Result<(), String> {
-        if self.lock.is_locked() {
-            return Err("everybody has left, but the mutex is locked".to_owned());
-        }
+    fn is_idle(&self) -> bool {
+        !self.lock.is_locked()
+    }
+
+    fn check_guarded(&self) -> Result<(), String> {
         self.pair.check_idle()
     }
 }
@@ -117,10 +118,11 @@ impl Subject for Reentrant {
         format!("{}locked", if self.lock.is_locked() { "" } else { "not " })
     }
 
-    fn check_idle(&self) -> Result<(), String> {
-        if self.lock.is_locked() {
-            return Err("everybody has left, but the mutex is locked".to_owned());
-        }
+    fn is_idle(&self) -> bool {
+        !self.lock.is_locked()
+    }
+
+    fn check_guarded(&self) -> Result<(), String> {
         self.pair.check_idle()
     }
 }
@@ -161,10 +163,11 @@ macro_rules! ticket_lock {
                 format!("locked: {}, contended: {}", self.0.is_locked(), self.0.is_contended())
             }
 
-            fn check_idle(&self) -> Result<(), String> {
-                if self.0.is_locked() || self.0.is_contended() {
-                    return Err(format!("everybody has left, but the lock says: {}", self.state()));
-                }
+            fn is_idle(&self) -> bool {
+                !self.0.is_locked() && !self.0.is_contended()
+            }
+
+            fn check_guarded(&self) -> Result<(), String> {
                 self.1.check_idle()
             }
         }
@@ -219,10 +222,7 @@ impl Subject for Permits {
         format!("{free} permits free, threads wait: {}", self.lock.has_waiters())
     }
 
-    fn check_idle(&self) -> Result<(), String> {
-        match self.lock.available_permits() == PERMITS && !self.lock.has_waiters() {
-            true => Ok(()),
-            false => Err(format!("everybody has left, but the semaphore says: {}", self.state())),
-        }
+    fn is_idle(&self) -> bool {
+        self.lock.available_permits() == PERMITS && !self.lock.has_waiters()
     }
 }

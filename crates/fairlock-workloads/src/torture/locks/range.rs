@@ -172,10 +172,11 @@ impl Subject for Ranges {
         text
     }
 
-    fn check_idle(&self) -> Result<(), String> {
-        if self.lock.is_locked() || !self.lock.ranges().is_empty() {
-            return Err(format!("everybody has left, but the lock says: {}", self.state()));
-        }
+    fn is_idle(&self) -> bool {
+        !self.lock.is_locked() && self.lock.ranges().is_empty()
+    }
+
+    fn check_guarded(&self) -> Result<(), String> {
         self.pairs.iter().try_for_each(Pair::check_idle)
     }
 }

@@ -120,29 +120,19 @@ impl Rw {
         let lock = &self.lock;
         // SAFETY: the calling thread holds the lock in this mode: each caller has just taken it.
         seat.release(|| unsafe {
-            match (mode, self.mistake) {
-                (Mode::Read, Mistake::ReadsBesideWriters) => {}
-                (Mode::Read, _) | (Mode::Write, Mistake::WritesAsReader) => {
-                    if visit.fair {
-                        lock.unlock_read_fair()
-                    } else {
-                        lock.unlock_read()
-                    }
-                }
-                (Mode::Upgradable, _) => {
-                    if visit.fair {
-                        lock.unlock_upgradable_fair()
-                    } else {
-                        lock.unlock_upgradable()
-                    }
-                }
-                (Mode::Write, _) => {
-                    if visit.fair {
-                        lock.unlock_write_fair()
-                    } else {
-                        lock.unlock_write()
-                    }
-                }
+            // The lock as it was taken: see `take`.
+            let mode = match (mode, self.mistake) {
+                (Mode::Read, Mistake::ReadsBesideWriters) => return,
+                (Mode::Write, Mistake::WritesAsReader) => Mode::Read,
+                _ => mode,
+            };
+            match (mode, visit.fair) {
+                (Mode::Read, true) => lock.unlock_read_fair(),
+                (Mode::Read, false) => lock.unlock_read(),
+                (Mode::Upgradable, true) => lock.unlock_upgradable_fair(),
+                (Mode::Upgradable, false) => lock.unlock_upgradable(),
+                (Mode::Write, true) => lock.unlock_write_fair(),
+                (Mode::Write, false) => lock.unlock_write(),
             }
         });
     }
@@ -282,10 +272,11 @@ impl Subject for Rw {
         format!("{held}, {waiters}, {}", if lock.is_inflated() { "full" } else { "thin" })
     }
 
-    fn check_idle(&self) -> Result<(), String> {
-        if self.lock.is_locked() || self.lock.has_waiters() {
-            return Err(format!("everybody has left, but the lock says: {}", self.state()));
-        }
+    fn is_idle(&self) -> bool {
+        !self.lock.is_locked() && !self.lock.has_waiters()
+    }
+
+    fn check_guarded(&self) -> Result<(), String> {
         self.pair.check_idle()
     }
 }
