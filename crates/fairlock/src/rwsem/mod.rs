@@ -2,11 +2,8 @@
 //!
 //! Read top-down: [`RwSem`] is here, and is one of two locks: its policy says which. A `Turns` follows the
 //! default discipline (`tenure`), a `Kernel` the published one (`published`). Each has a folder of its own;
-//! what both share is written once (`sem`), with the way from reader to writer (`upgrade`). `yields` is what both
-//! measure a lock by, and `hidden` what other crates of ours need. Comments cite the rules of `docs/rules.md`.
+//! what both share is written once (`sem`). `hidden` is what other crates of ours need. Comments cite the rules of `docs/rules.md`.
 
-#[cfg(any(feature = "std", fairlock_loom))]
-mod calm;
 #[cfg(all(test, fairlock_loom))]
 mod full_loom;
 mod hidden;
@@ -18,20 +15,18 @@ mod sem;
 mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
-mod upgrade;
 mod word;
-mod yields;
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-#[cfg(any(feature = "std", fairlock_loom))]
-#[doc(hidden)]
-pub use calm::Calm;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 pub(crate) use published::PublishedLocal;
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub use sem::Calm;
 pub(crate) use sem::Head;
 use sem::Sem;
 pub(crate) use tenure::TenureLocal;

@@ -1,21 +1,22 @@
-//! What both disciplines share: the parts of a lock, its fast paths, and how its slow paths begin and end.
+//! What both disciplines share: the parts of a lock, its fast paths, how its slow paths begin and end, and the way
+//! from reader to writer; and what both measure a lock by ([`Calm`], [`Yield`]).
 //!
 //! A [`Sem`] follows one discipline, and its type says which: a [`Turns`](super::Turns) follows the default one, a
 //! [`Kernel`](super::Kernel) the published one. What they do differently is in their [`Rules`].
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
+#[cfg(any(feature = "std", fairlock_loom))]
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
 
-#[cfg(any(feature = "std", fairlock_loom))]
-use super::calm::Calm;
-use super::word::{AtomicWord, Word};
+use super::word::{AtomicWord, Flags, Word};
 use crate::events::{self, Event, EventCounts};
 use crate::inspect::Field;
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
 use crate::ticket::AdaptiveTicketLock;
-use crate::wait::{Access, Kind, Queue, Wait, WaitContext, WaitError};
+use crate::wait::{Access, Kind, Queue, WATCH_NS, Wait, WaitContext, WaitError};
 
 /// A discipline, as what the locks share sees it. The type is that of its numbers, which each lock has.
 ///
@@ -210,6 +211,57 @@ impl<P: Platform, D: Rules<P>> DerefMut for Parts<P, D> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Head<P> {
         &mut self.head
+    }
+}
+
+/// How often the lock was found free of late. Whoever has it counts; readers may overwrite each other's
+/// counts.
+///
+/// The count is in the lock, in the cache line of the word that each acquisition writes. A count of
+/// each thread, over all its locks, would cost no store to that line. But where a few of many locks
+/// have a queue, threads find those as often as the others, and no lock would ever become thin.
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub struct Calm(AtomicU32);
+
+#[cfg(any(feature = "std", fairlock_loom))]
+impl Calm {
+    /// A lock is calm when its count reaches this: one up for each acquisition that found it free,
+    /// [`CONFLICT`](Self::CONFLICT) down for each that did not. So many uncontended acquisitions save, in a thin
+    /// lock, what it costs to inflate it again. In acquisitions; compared with those that found the lock
+    /// free.
+    const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
+    /// A lock becomes thin only if less than one in so many of its acquisitions finds it taken. In
+    /// acquisitions; compared, as so many that found it free, with one that did not.
+    const CONFLICT: u32 = 4;
+
+    const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// A thread has found the lock free, or not.
+    #[inline(always)]
+    pub(crate) fn note(&self, found_free: bool) {
+        let before = self.0.load(Ordering::Relaxed);
+        let now = match found_free {
+            true => Self::CALM.min(before + 1),
+            false => before.saturating_sub(Self::CONFLICT),
+        };
+        if now != before {
+            self.0.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the lock was found free often enough to become thin.
+    #[inline(always)]
+    pub(crate) fn is_enough(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= Self::CALM
+    }
+
+    /// Counting begins anew.
+    #[inline(always)]
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 }
 
@@ -616,6 +668,227 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 }
 
+// ---- upgradable reads ----
+//
+// A reader that may become the writer, with no other writer in between.
+//
+// An upgradable reader is counted as a reader, and sets `UPGRADABLE`, which keeps other upgradable
+// readers out; readers come and go beside it. A thread that waits to read upgradably waits on the
+// writers' side of the queue. So it is served in the writers' order, and as soon as a writer would
+// be; but readers may be inside when it gets in.
+//
+// ```text
+// upgrade    in one step it sets WRITER_LOCKED and is no longer counted: from here on
+//            nobody gets in, closed or not, whoever's turn it is
+// drain      it waits for the readers inside to leave; the last one, which finds
+//            WRITER_LOCKED with the count that it takes to zero, wakes it
+// done       when the count is zero it clears UPGRADABLE, and is a writer like any other
+// give up    in one step it is counted again, and WRITER_LOCKED is gone: a downgrade
+// ```
+//
+// So an upgrade waits for no more than the sections of those that are inside, and nobody who holds
+// the lock ever waits in the queue. Readers that may be inside already and read again
+// (`read_recursive`) get in while the upgrader drains the lock: otherwise they
+// would wait for it, and it for them.
+//
+// Why no wake-up is lost: the upgrader makes itself known under the queue lock, in the
+// section in which it sets `WRITER_LOCKED`. Whoever takes the count to zero after that sees
+// the flag in that same step, and then finds the upgrader under the queue lock. That
+// goes for counts of readers that only pass through, too (rule 15).
+
+impl<P: Platform, D: Rules<P>> Sem<P, D> {
+    // ---- in ----
+
+    #[inline]
+    pub(crate) fn upgradable_read(&self) {
+        if !self.upgradable_fast() {
+            // Waiting for ever ends with the lock only.
+            let _ = self.upgradable_slow(&WaitContext::FOREVER);
+        }
+    }
+
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub(crate) fn try_upgradable_read(&self) -> bool {
+        self.upgradable_fast() || self.upgradable_beside_readers()
+    }
+
+    pub(crate) fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_fast() { Ok(()) } else { self.upgradable_slow(&wait.begin()) }
+    }
+
+    /// One compare-exchange from 0.
+    #[inline(always)]
+    fn upgradable_fast(&self) -> bool {
+        // Acquire: owns the lock on success (rule 3).
+        self.word
+            .compare_exchange(Word::FREE, Word::UPGRADABLE, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes the lock beside readers, if a reader may come in and no other is upgradable.
+    fn upgradable_beside_readers(&self) -> bool {
+        let may = |word: Word| word.is_open_to_readers() && !word.is_upgradable();
+        self.take_if(Access::Upgradable, may)
+    }
+
+    #[cold]
+    fn upgradable_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_beside_readers() {
+            return Ok(());
+        }
+        D::upgradable(self, context)
+    }
+
+    // ---- out ----
+
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    #[inline]
+    pub(crate) unsafe fn unlock_upgradable(&self) {
+        // Release: what was read under the lock stays before the next writer.
+        let before = self.word.leave(Access::Upgradable, Ordering::Release);
+        if before.has_waiters() {
+            self.upgradable_left(before);
+        }
+    }
+
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    pub(crate) unsafe fn unlock_upgradable_fair(&self) {
+        D::close_for_next(self);
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_upgradable() }
+    }
+
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for reading.
+    pub(crate) unsafe fn downgrade_upgradable(&self) {
+        // Release: the next upgradable reader may write what this one has read.
+        let before = self.word.clear(Flags::UPGRADABLE, Ordering::Release);
+        if before.has_waiters() {
+            // It stays inside, as a reader.
+            self.upgradable_left(before.with_reader());
+        }
+    }
+
+    /// Wakes whoever waits for `UPGRADABLE` to be clear, or for a free lock. `before` is the word
+    /// that still counted the one that has left.
+    #[cold]
+    fn upgradable_left(&self, before: Word) {
+        D::upgradable_left(self, before);
+    }
+
+    // ---- up and down ----
+
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, upgradably.
+    pub(crate) unsafe fn downgrade_to_upgradable(&self) {
+        self.become_reader(Access::Upgradable);
+    }
+
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing. A thread that holds
+    /// it for reading, too, waits for itself.
+    #[inline]
+    pub(crate) unsafe fn upgrade(&self) {
+        // SAFETY: the caller's promise.
+        if !unsafe { self.try_upgrade() } {
+            // Waiting for ever ends with the lock only.
+            let _ = self.upgrade_slow(&WaitContext::FOREVER);
+        }
+    }
+
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing where it is true.
+    #[inline]
+    #[must_use = "it says in which way the caller holds the lock"]
+    pub(crate) unsafe fn try_upgrade(&self) -> bool {
+        let mut word = Word::UPGRADABLE;
+        // With WRITER_LOCKED this is a slot that nobody in particular holds until it is unsealed
+        // (`thin`): that is not this thread's to keep.
+        while word.readers() == 1 && !word.is_written() {
+            // Acquire: owns what readers have left (rule 3).
+            let writer = word.upgraded();
+            match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    D::note_upgrade(self);
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
+    pub(crate) unsafe fn upgrade_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(&wait.begin()) }
+    }
+
+    /// Others are inside.
+    #[cold]
+    fn upgrade_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let me = P::thread();
+        me.parker.forget_notification();
+        self.queue.with(|q| {
+            q.upgrader = Some(me);
+            // Relaxed: this thread owns nothing more yet. It is in as a reader, and stays in.
+            self.word.change(Access::Shared, Access::Exclusive, Ordering::Relaxed);
+        });
+        let result = context.listed(me, || self.drain(me, context));
+        self.queue.with(|q| q.upgrader = None);
+        match result {
+            Ok(()) => D::note_upgrade(self),
+            Err(_) => self.become_reader(Access::Shared),
+        }
+        result
+    }
+
+    /// Waits until the readers inside have left.
+    fn drain(&self, me: &'static Thread<P>, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let mut spun = false;
+        let mut ended = context.expired(P::now);
+        loop {
+            // After the end of the wait: its last act is a try.
+            if self.take_drained() {
+                return Ok(());
+            }
+            if let Some(error) = ended {
+                return Err(error);
+            }
+            if !spun {
+                spun = true;
+                if self.word.spin_until(WATCH_NS, Word::is_drained) {
+                    continue;
+                }
+            }
+            self.events.count(Event::sleep(Kind::Writer));
+            ended = context.sleep(&me.parker, None);
+        }
+    }
+
+    /// Makes the upgrader a writer, if all readers have left.
+    fn take_drained(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word.is_drained() {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word.without(Flags::UPGRADABLE),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+}
+
 /// Whether a reader of this priority passes the writers that wait; not if a reader of a higher
 /// priority waits, which is about to go first.
 pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
@@ -627,5 +900,63 @@ pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> boo
 pub(super) fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);
+    }
+}
+
+// ---- what a lock yields ----
+
+/// Acquisitions, and the time that they took. Seven digits are enough, in half the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Yield {
+    acquisitions: f32,
+    ns: f32,
+}
+
+/// What is measured loses this part of itself with each later sample: one divided by this. In
+/// samples; compared with nothing: it is a divisor.
+pub(super) const FADES: u16 = 8;
+
+impl Yield {
+    /// Of no time.
+    pub(super) const NONE: Self = Self { acquisitions: 0.0, ns: 0.0 };
+
+    pub(super) fn new(acquisitions: u64, ns: u64) -> Self {
+        Self { acquisitions: acquisitions as f32, ns: ns as f32 }
+    }
+
+    /// So many acquisitions in a nanosecond, for `ns`.
+    pub(super) fn at(rate: f32, ns: u64) -> Self {
+        Self { acquisitions: rate * ns as f32, ns: ns as f32 }
+    }
+
+    /// How long it took.
+    pub(super) fn ns(self) -> f32 {
+        self.ns
+    }
+
+    /// Acquisitions in a nanosecond. There must have been some time.
+    pub(super) fn rate(self) -> f32 {
+        self.acquisitions / self.ns
+    }
+
+    /// Both times together.
+    pub(super) fn add(&mut self, other: Self) {
+        self.acquisitions += other.acquisitions;
+        self.ns += other.ns;
+    }
+
+    /// Both times together, the `later` one counting more. Long times weigh more than short ones,
+    /// as they should: what is wanted is acquisitions for time.
+    pub(super) fn add_later(&mut self, later: Self) {
+        let rest = 1.0 - 1.0 / f32::from(FADES);
+        self.acquisitions *= rest;
+        self.ns *= rest;
+        self.add(later);
+    }
+
+    /// Whether this yield, counted `worth` times, is at least the `other` one. Also if there was no
+    /// time to compare.
+    pub(super) fn is_worth(self, other: Self, worth: f32) -> bool {
+        self.acquisitions * other.ns * worth >= other.acquisitions * self.ns
     }
 }

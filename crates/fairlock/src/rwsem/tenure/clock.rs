@@ -14,7 +14,7 @@
 //! and then to a lock that another one takes again and again finds the tenure over, and has the lock next.
 
 use crate::rwsem::policy::TenureShape;
-use crate::rwsem::yields::FADES;
+use crate::rwsem::sem::FADES;
 use crate::wait::Kind;
 
 /// A handoff that took longer than this was held up by something else. In ns; compared with a

@@ -14,7 +14,7 @@
 //! higher one if the lock was shared. A pooled lock starts with the samples of the lock that had its slot
 //! before, and with up to some milliseconds of the time between them.
 
-use crate::rwsem::yields::Yield;
+use crate::rwsem::sem::Yield;
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 //!
 //! What a side's turns yield is summed up, each turn counting an eighth less than the one after it.
 
-use crate::rwsem::yields::Yield;
+use crate::rwsem::sem::Yield;
 use crate::wait::Kind;
 
 /// The current turn, and what those before it yielded.
