@@ -3,74 +3,13 @@
 //! A lock says by a [`Codec`] how its word tells that it is inflated, and by [`Inflates`] who is inside
 //! while it is thin. Everything else here is written once. Why it is safe is in [`thin`](super).
 
-use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use super::pool::{Full, Pin, Slot, Slots};
-use super::slot_word::Holder;
-use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use super::word::Holder;
+pub(super) use super::word::{AtomicOf, Codec};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::wait::Access;
-
-/// How the word of a lock tells that the lock is inflated, and which slot it has.
-pub(super) trait Codec: Copy + 'static {
-    type Bits;
-
-    fn of(bits: Self::Bits) -> Self;
-    fn bits(self) -> Self::Bits;
-
-    /// Of an inflated lock that has the slot of this name.
-    fn inflated(name: u32) -> Self;
-
-    /// The lock has a full one.
-    fn is_inflated(self) -> bool;
-
-    /// The name of the slot of an inflated lock.
-    fn name(self) -> u32;
-
-    /// Two words of an inflated lock name the same slot.
-    fn is_as(self, other: Self) -> bool;
-
-    /// An inflated lock stays so.
-    #[inline(always)]
-    fn is_sticky(self) -> bool {
-        false
-    }
-}
-
-/// The word of a lock, which threads change.
-pub(super) struct AtomicOf<W, A>(pub(super) A, PhantomData<W>);
-
-impl<W, A> AtomicOf<W, A> {
-    pub(super) const fn of(word: A) -> Self {
-        Self(word, PhantomData)
-    }
-
-    pub(super) const fn new_const() -> Self
-    where
-        A: ConstZero,
-    {
-        Self::of(A::ZERO)
-    }
-}
-
-impl<W: Codec, A: Atomic<W::Bits>> AtomicOf<W, A> {
-    pub(super) fn new(word: W) -> Self {
-        Self::of(A::new(word.bits()))
-    }
-
-    /// Acquire: a thread that finds a name may follow it.
-    #[inline(always)]
-    pub(super) fn load(&self) -> W {
-        W::of(self.0.load(Ordering::Acquire))
-    }
-
-    /// Acquire where it fails: the word found may hold a name.
-    #[inline(always)]
-    pub(super) fn exchange(&self, word: W, next: W, order: Ordering) -> Result<(), W> {
-        let made = self.0.compare_exchange(word.bits(), next.bits(), order, Ordering::Acquire);
-        made.map(|_| ()).map_err(W::of)
-    }
-}
 
 /// A lock that becomes a full one.
 pub(super) trait Inflates: Sized {

@@ -33,7 +33,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the full locks that thin locks have one after the other | `pool`, `slot_word` |
+//! | the words: of locks, of slots, of the list of a pool | `word` |
+//! | the full locks that thin locks have one after the other | `pool` |
 //! | how a lock comes to a full one, and becomes thin again | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | the reader/writer lock | `rwsem` |
@@ -49,10 +50,10 @@ mod mutex_loom;
 mod pool;
 mod rwsem;
 mod shown;
-mod slot_word;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 mod visible;
+mod word;
 
 pub(crate) use mark::Marks;
 pub use mutex::{Seat, ThinMutex};

@@ -9,7 +9,8 @@
 use loom::cell::UnsafeCell;
 
 use super::inflate::Inflates;
-use super::mutex::{Place, ThinMutex};
+use super::mutex::ThinMutex;
+use super::word::Place;
 use crate::condvar::ThinCondvar;
 use crate::fault::Fault;
 #[cfg(fairlock_faults)]

@@ -12,8 +12,8 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::slot_word::{Holder, INDEX, Pins, first, with_first};
 use super::visible::VisibleReaders;
+use super::word::{Holder, LIST_INDEX, Pins, first_of, with_first};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
@@ -131,7 +131,7 @@ impl<P: Platform, F> Drop for Pin<'_, P, F> {
 /// Room for nearly 2^27 slots.
 const CHUNKS: u32 = 23;
 const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
-const _: () = assert!((SLOTS_LIMIT as u64) < INDEX);
+const _: () = assert!((SLOTS_LIMIT as u64) < LIST_INDEX);
 
 /// How many chunks a name could tell apart: so that no name leads out of the table.
 const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
@@ -257,7 +257,7 @@ impl<P: Platform, F> Slots<P, F> {
     }
 
     fn first(&self, free: u64) -> Option<&Slot<P, F>> {
-        first(free).map(|index| self.get(name(index)))
+        first_of(free).map(|index| self.get(name(index)))
     }
 
     /// Makes this slot the first one of a list that nobody has changed.

@@ -12,7 +12,8 @@ use core::sync::atomic::Ordering;
 use loom::sync::atomic::AtomicUsize;
 
 use super::inflate::Inflates;
-use super::rwsem::{RwWord, ThinRwSem};
+use super::rwsem::ThinRwSem;
+use super::word::RwWord;
 use crate::fault::Fault;
 #[cfg(fairlock_faults)]
 use crate::models::controls;

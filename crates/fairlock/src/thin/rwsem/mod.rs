@@ -1,26 +1,24 @@
-//! The reader/writer lock of eight bytes. Its word is described in `word`.
+//! The reader/writer lock of eight bytes. Its word is in [`word`].
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens before the next.
 //! A section inside the thin lock happens before those in the slot: the exchange that installs the
 //! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
 //! thin by a release, of a thread that has acquired the full lock alone.
 
-mod nascent_word;
 mod slow;
 mod upgrade;
 mod visible;
-mod word;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::inflate::{AtomicOf, Codec, Inflates, SlotOf};
 use super::marks;
+use super::word::{self, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{PastQueue, Policy, RwSem};
 use crate::wait::{Access, Thread, Wait, WaitError};
-pub(super) use word::RwWord;
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
 /// with data, for what it promises and when it blocks, and [`RwSem`] for the forms in which its
@@ -37,7 +35,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
-        Self { word: AtomicOf::new(nascent_word::word(policy)) }
+        Self { word: AtomicOf::new(RwWord::following(policy)) }
     }
 
     /// A free lock that follows the default policy.
@@ -53,7 +51,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P: PooledPlatform<AtomicU64 = AtomicU64>,
     {
-        Self { word: AtomicOf::of(AtomicU64::new(nascent_word::word(policy).0)) }
+        Self { word: AtomicOf::of(AtomicU64::new(RwWord::following(policy).0)) }
     }
 
     /// The policy this lock was made with.

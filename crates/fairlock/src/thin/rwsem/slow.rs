@@ -7,14 +7,14 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{RwWord, ThinRwSem, nascent_word};
+use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::rwsem::{Again, RwSem, YIELDS, yield_to_others};
 use crate::thin::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf};
 use crate::thin::mark::Mark;
 use crate::thin::marks;
 use crate::thin::pool::Slots;
-use crate::thin::slot_word::Holder;
+use crate::thin::word::Holder;
 use crate::wait::{Access, LOOK_NS, LOOKS, Thread, Wait, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
@@ -299,7 +299,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     #[cold]
     fn inflate_nascent(&self, word: RwWord) -> Result<RwWord, RwWord> {
-        let slot = P::rwsem_slots().take_for(nascent_word::policy(word));
+        let slot = P::rwsem_slots().take_for(word.policy());
         let new = RwWord::inflated(slot.name).sticky();
         // Acquire and Release: as in `inflate`.
         let made = self.word.exchange(word, new, Ordering::AcqRel);
