@@ -5,20 +5,21 @@
 //! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
 //! thin by a release, of a thread that has acquired the full lock alone.
 
-mod slow;
 mod upgrade;
 mod visible;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::inflate::{AtomicOf, Codec, Inflates, SlotOf};
+use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf};
+use super::mark::Mark;
 use super::marks;
-use super::word::{self, RwWord};
+use super::pool::Slots;
+use super::word::{self, Holder, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
-use crate::rwsem::{PastQueue, Policy, RwSem};
-use crate::wait::{Access, Thread, Wait, WaitError};
+use crate::rwsem::{Again, PastQueue, Policy, RwSem, YIELDS, yield_to_others};
+use crate::wait::{Access, LOOK_NS, LOOKS, Thread, Wait, WaitContext, WaitError};
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
 /// with data, for what it promises and when it blocks, and [`RwSem`] for the forms in which its
@@ -371,6 +372,430 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 }
 
+// ---- the slow path: where one exchange of the word does not do ----
+
+/// How often a thread tries before it concludes that others crowd the word: then a full lock's
+/// `fetch_add` is better. In attempts; compared with those of this call.
+const ATTEMPTS: u32 = 4;
+
+/// What came of an attempt to enter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Entered,
+    /// Somebody is in the way, in a thin lock.
+    Taken,
+    /// Somebody is in the way, in an inflated lock.
+    TakenElsewhere,
+    /// Others changed the word, time and again.
+    Crowded,
+    /// One more reader cannot be counted, in a thin lock.
+    Full,
+    /// The lock has to be inflated.
+    Nascent,
+}
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    #[cold]
+    fn enter_for_ever(&self, access: Access, again: bool) {
+        if let Err(error) = self.enter(access, again, &WaitContext::FOREVER) {
+            panic!("{error}");
+        }
+    }
+
+    /// Enters; gives up as `wait` says.
+    #[inline(always)]
+    fn enter_with(
+        &self,
+        access: Access,
+        again: bool,
+        wait: Wait<'_, P>,
+    ) -> Result<(), WaitError> {
+        if self.at_once(access) { Ok(()) } else { self.enter(access, again, &wait.begin()) }
+    }
+
+    /// The way in where one exchange does not do. `again`: beside readers even past waiting writers.
+    #[inline(never)] // its frame is large
+    fn enter(
+        &self,
+        access: Access,
+        again: bool,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let mut looks = 0;
+        loop {
+            let awake = |sem: &RwSem<P>| {
+                let taken =
+                    if again { sem.try_read_recursive() } else { sem.take_awake(access, context) };
+                taken.then_some(()).ok_or(false)
+            };
+            match self.attempt(access, false, awake) {
+                Entry::Entered => return Ok(()),
+                Entry::Full => return Err(WaitError::TooManyReaders),
+                Entry::Taken if looks < LOOKS => {
+                    let done = |word: RwWord| !word.is_taken(access);
+                    P::spin_until(&self.word.0, LOOK_NS << looks, |bits| done(RwWord::of(bits)));
+                    looks += 1;
+                }
+                Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
+                Entry::Taken | Entry::TakenElsewhere => break,
+                Entry::Crowded if access == Access::Shared && self.watches_crowd() => P::pause(),
+                // More readers come at once than one exchange at a time can take, or the lock has
+                // another policy.
+                Entry::Crowded | Entry::Nascent => _ = self.inflated(),
+            }
+        }
+        self.on_full(|sem| match again {
+            true => sem.read_recursive_with(context.into()),
+            false => sem.take_asleep(access, context),
+        })
+    }
+
+    /// Enters without waiting; only a nascent lock is inflated for that.
+    fn try_enter(&self, access: Access, again: bool) -> bool {
+        loop {
+            match self.attempt(access, true, |sem| sem.try_take(access, again)) {
+                Entry::Entered => return true,
+                Entry::Taken | Entry::TakenElsewhere | Entry::Full => return false,
+                // The other threads got on, so this is lock-free.
+                Entry::Crowded => {}
+                Entry::Nascent => self.on_full(|_| ()),
+            }
+        }
+    }
+
+    /// Enters if that needs no waiting. `full` is the attempt at a full lock, which fails with whether
+    /// a seal was in the way; `is_calm` says whether that lock was free where the attempt succeeds.
+    #[inline(always)]
+    fn attempt(
+        &self,
+        access: Access,
+        is_calm: bool,
+        full: impl Fn(&RwSem<P>) -> Result<(), bool>,
+    ) -> Entry {
+        let mut word = self.load();
+        for _ in 0..ATTEMPTS {
+            if word.is_inflated() {
+                let slot = self.slot(word);
+                let then = || {
+                    self.remember(P::thread(), word, slot);
+                    true
+                };
+                match full(&slot.full) {
+                    Ok(()) if self.entered(word, slot, access, is_calm, then) => {
+                        return Entry::Entered;
+                    }
+                    Err(true) => self.open(word),
+                    Err(false) if self.names(word) => return Entry::TakenElsewhere,
+                    _ => {}
+                }
+                word = self.load();
+                continue;
+            }
+            if word.is_nascent() {
+                return Entry::Nascent;
+            }
+            if word.is_visible() {
+                if self.enter_visible(word, access) {
+                    return Entry::Entered;
+                }
+                word = self.load();
+                continue;
+            }
+            if word.is_taken(access) {
+                return Entry::Taken;
+            }
+            if word.is_full() {
+                return Entry::Full;
+            }
+            match self.word.exchange(word, word.taken_if_watched(access), Ordering::Acquire) {
+                Ok(()) => {
+                    marks::unmark::<P, _>(self);
+                    if word.is_watched() && access == Access::Shared {
+                        self.watch(word);
+                    }
+                    return Entry::Entered;
+                }
+                Err(now) => word = now,
+            }
+        }
+        Entry::Crowded
+    }
+
+    /// Leaves the thin lock, or the full one; `fair`: to the queue, if anyone waits.
+    #[cold]
+    fn leave(&self, access: Access, fair: bool) {
+        let mut word = self.load();
+        while !word.is_inflated() {
+            if word.is_visible() {
+                if self.try_leave_visible(word) {
+                    return;
+                }
+                word = self.load();
+                continue;
+            }
+            // Of the lock nothing may be touched after the exchange. If it is not the last reader, others share
+            // the line.
+            if access == Access::Shared && word.readers() > 1 && P::begins_watch() {
+                word = self.begin_watch(word);
+                continue;
+            }
+            // Release: as on the fast path.
+            match self.word.exchange(word, word.left(access), Ordering::Release) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+        self.leave_full(word, access, fair);
+    }
+}
+
+// ---- again: a thread that had the lock last ----
+//
+// Most acquisitions and releases of a busy lock are those of such a thread, while others wait. The way is short: the
+// thread [remembers](marks) the lock's slot, and few conditions are checked. All calls are tail calls, so it needs no
+// stack frame.
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// The slot that the thread remembers, if the lock still has it, and not for good: a lock with
+    /// another policy, or with events, always takes the long way.
+    #[inline(always)]
+    fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static SlotOf<Self>> {
+        mark.slot().filter(|slot| self.load() == RwWord::inflated(slot.name))
+    }
+
+    /// The calling thread, `me`, takes the lock for writing past the queue, if it had it last. Or
+    /// it takes the thin lock.
+    #[inline(never)] // or it would be in every caller's loop
+    fn write_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+        match self.marked_slot(mark) {
+            Some(slot) => {
+                self.take_again(me, slot, Access::Exclusive, |again| again.note_write(me))
+            }
+            None => self.at_once(Access::Exclusive),
+        }
+    }
+
+    /// As [`write_again`](Self::write_again), for reading.
+    #[inline(never)]
+    fn read_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+        match self.marked_slot(mark) {
+            Some(slot) => {
+                // Somebody waits, and decides when it leaves.
+                mark.calm.set(false);
+                self.take_again(me, slot, Access::Shared, |again| again.note(me))
+            }
+            None => self.read_thin(self.expected()),
+        }
+    }
+
+    #[inline(always)]
+    fn take_again(
+        &self,
+        me: &Thread<P>,
+        slot: &'static SlotOf<Self>,
+        access: Access,
+        note: impl FnOnce(Again<'static, P>),
+    ) -> bool {
+        let Some(again) = slot.full.take_again(me, access) else { return false };
+        self.entered(RwWord::inflated(slot.name), slot, access, false, || {
+            note(again);
+            true
+        })
+    }
+
+    /// The calling thread, `me`, leaves the lock as a writer.
+    #[inline(never)]
+    fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
+        match self.marked_slot(mark) {
+            Some(slot) if slot.full.leave_again(me) => {}
+            _ => self.leave(Access::Exclusive, false),
+        }
+    }
+
+    /// The calling thread leaves the lock as a reader.
+    #[inline(never)]
+    fn leave_marked_as_reader(&self, mark: &Mark<P>) {
+        match self.marked_slot(mark) {
+            // Without looking at the lock first: that would fetch its line twice, to read it and to
+            // write it.
+            // SAFETY: the caller is a reader inside.
+            Some(slot) if !mark.calm.get() => unsafe { slot.full.unlock_read() },
+            _ => self.leave(Access::Shared, false),
+        }
+    }
+}
+
+// ---- thin to full, and back: what [`Inflates`] leaves to the lock ----
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// Runs `f` on the full lock, which stays this lock's meanwhile.
+    pub(crate) fn on_full<R>(&self, f: impl FnOnce(&'static RwSem<P>) -> R) -> R {
+        loop {
+            let word = self.inflated();
+            if word.is_sticky() {
+                return f(&self.slot(word).full);
+            }
+            let pin = match self.pin(word) {
+                Ok(Some(pin)) => pin,
+                Ok(None) => continue,
+                Err((by, pin)) => {
+                    self.finish(word, by, &pin);
+                    P::pause();
+                    continue;
+                }
+            };
+            let slot = pin.slot();
+            slot.full.word.unseal();
+            slot.note(false);
+            self.remember(P::thread(), word, slot);
+            return f(&slot.full);
+        }
+    }
+
+    /// Inflates the lock if it is not inflated; returns its word.
+    fn inflated(&self) -> RwWord {
+        let word = self.load();
+        if word.is_inflated() {
+            return word;
+        }
+        let made = if word.is_nascent() { self.inflate_nascent(word) } else { self.inflate(word) };
+        made.unwrap_or_else(|now| now)
+    }
+
+    #[cold]
+    fn inflate_nascent(&self, word: RwWord) -> Result<RwWord, RwWord> {
+        let slot = P::rwsem_slots().take_for(word.policy());
+        let new = RwWord::inflated(slot.name).sticky();
+        // Acquire and Release: as in `inflate`.
+        let made = self.word.exchange(word, new, Ordering::AcqRel);
+        if made.is_err() {
+            P::rwsem_slots().set_aside(slot);
+        }
+        made.map(|()| new)
+    }
+
+    /// A seal kept the caller out of the lock, which was inflated, with this word: takes it off.
+    #[cold]
+    fn open(&self, word: RwWord) {
+        match self.pin(word) {
+            Ok(Some(pin)) => pin.slot().full.word.unseal(),
+            Ok(None) => {}
+            Err((by, pin)) => self.finish(word, by, &pin),
+        }
+    }
+
+    /// The slot of the lock, which was inflated, with this word, is closed: if that is for this lock,
+    /// makes it thin in place of whoever closed the slot, who is counted in the word then.
+    fn finish(&self, word: RwWord, by: Holder, pin: &PinOf<Self>) {
+        // Without a seal, others read beside the reader that closed it, which will find them.
+        if !word.is_sticky() && (by == Some(Access::Exclusive) || pin.slot().full.word.is_sealed())
+        {
+            let now = by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access));
+            // Acquire and Release: those who come now find what was done before the slot was closed.
+            _ = self.word.exchange(word, now, Ordering::AcqRel);
+        }
+    }
+
+    /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
+    /// [keeps](Self::keeps_full) it. Returns whether the lock has none now. Others may use it
+    /// meanwhile.
+    pub fn trim(&self) -> bool {
+        let word = self.load();
+        if word.is_inflated() && !word.is_sticky() {
+            if let Ok(Some(pin)) = self.pin(word) {
+                let slot = pin.slot();
+                slot.full.word.unseal();
+                _ = slot.full.word.seal_free() && self.deflate(word, slot, None);
+            }
+        }
+        !self.is_inflated()
+    }
+}
+
+impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
+    type P = P;
+    type Word = RwWord;
+    type Atomic = P::AtomicU64;
+    type Full = RwSem<P>;
+
+    #[inline(always)]
+    fn slots() -> &'static Slots<P, RwSem<P>> {
+        P::rwsem_slots()
+    }
+
+    #[inline(always)]
+    fn word(&self) -> &AtomicOf<RwWord, P::AtomicU64> {
+        &self.word
+    }
+
+    fn settled(&self, mut word: RwWord) -> RwWord {
+        while word.is_visible() {
+            self.revoke(word, 0, None);
+            word = self.load();
+        }
+        word
+    }
+
+    fn adopt(full: &RwSem<P>, word: RwWord) {
+        if word.is_written() {
+            full.word.adopt_sealed_writer();
+        } else {
+            // SAFETY: nobody holds a sealed lock; a thread that is late counts itself for a moment only.
+            unsafe { full.adopt_readers(word.readers()) };
+            if word.is_upgradable() {
+                full.word.adopt_upgradable();
+            }
+        }
+    }
+
+    fn disown(full: &RwSem<P>, word: RwWord) {
+        if word.is_written() {
+            full.word.seal();
+        } else {
+            full.word.disown_readers(word.readers());
+            if word.is_upgradable() {
+                full.word.disown_upgradable();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn release(full: &RwSem<P>, access: Access, fair: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (access, fair) {
+                (Access::Shared, false) => full.unlock_read(),
+                (Access::Shared, true) => full.unlock_read_fair(),
+                (Access::Upgradable, false) => full.unlock_upgradable(),
+                (Access::Upgradable, true) => full.unlock_upgradable_fair(),
+                (Access::Exclusive, false) => full.unlock_write(),
+                (Access::Exclusive, true) => full.unlock_write_fair(),
+            }
+        }
+    }
+
+    fn make_thin(&self, word: RwWord, by: Holder) -> bool {
+        marks::unmark::<P, _>(self);
+        match self.word.exchange(word, RwWord::FREE, Ordering::Release) {
+            Ok(()) => true,
+            // Somebody has made it sticky.
+            Err(now) if now.is_as(word) => false,
+            // Somebody who came too late has made it thin: see `finish`.
+            Err(_) => {
+                by.into_iter().for_each(|access| self.leave(access, false));
+                true
+            }
+        }
+    }
+}
+
+impl<P: PooledPlatform> Drop for ThinRwSem<P> {
+    fn drop(&mut self) {
+        self.forget_readers();
+        self.give_up();
+    }
+}
+
 impl<P: PooledPlatform> fmt::Debug for ThinRwSem<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThinRwSem")
@@ -380,5 +805,149 @@ impl<P: PooledPlatform> fmt::Debug for ThinRwSem<P> {
             .field("inflated", &self.is_inflated())
             .field("visible", &self.shows_readers())
             .finish()
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::platform::{Native, System};
+    use crate::rwsem::Policy;
+    use crate::wait::Wait;
+
+    type Lock = ThinRwSem<Native>;
+
+    /// The calling thread takes the lock twice, each time while it is inflated.
+    fn use_inflated(lock: &Lock) {
+        lock.inflated();
+        for _ in 0..2 {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        }
+        assert!(marks::find::<Native, _>(lock).is_some(), "the thread remembers it");
+    }
+
+    /// A thread remembers a lock by its address. Another lock may be there by now, and the slot
+    /// another lock's, which somebody holds.
+    #[test]
+    fn what_a_thread_remembers_of_a_lock_that_is_no_more_leads_to_no_other() {
+        for policy in [Policy::DEFAULT, Policy::UNFAIR] {
+            let mut place = Lock::new(policy);
+            use_inflated(&place);
+            place = Lock::new_const();
+            let others = [(); 40].map(|()| Lock::new(policy));
+            // On another thread: this one would remember what it finds.
+            thread::scope(|s| {
+                s.spawn(|| {
+                    others.iter().for_each(Lock::write);
+                    place.write();
+                });
+            });
+            for other in &others {
+                other.slot(other.inflated()).full.seem_busy();
+            }
+            // SAFETY: taken for this.
+            unsafe { place.unlock_write() };
+            assert!(!place.is_locked());
+            place.write();
+            assert!(place.is_write_locked());
+            assert!(others.iter().all(|other| other.is_write_locked() && !other.try_write()));
+            // Their queues are empty: nobody may wait for them, or trim them.
+            core::mem::forget(others);
+        }
+    }
+
+    /// The waiter that is next is late, as it gets no CPU: a reader that comes again gives its own up,
+    /// also one that would not wait for ever.
+    #[test]
+    fn a_reader_that_comes_again_gives_way() {
+        type Way = (fn(&Lock), bool);
+        let ways: [Way; 4] = [
+            (Lock::read, true),
+            (|lock| lock.read_with(Wait::FOREVER).expect("it is free"), true),
+            (|lock| lock.read_with(Wait::until_nanos(u64::MAX)).expect("it is free"), true),
+            (|lock| lock.read_with(Wait::until_nanos(0)).expect("it is free"), false), // its CPU may come back late
+        ];
+        let me = Native::thread();
+        for (number, (read, gives_way)) in ways.into_iter().enumerate() {
+            let lock = Lock::new_const();
+            use_inflated(&lock);
+            let full = &lock.slot(lock.inflated()).full;
+            full.seem_busy();
+            me.tenure.gives_way.set(full.word.address());
+            me.tenure.gives_way_again.set(0);
+            read(&lock);
+            // Only this is left: if the thread was away for long, the waiter is late once more.
+            assert_eq!(me.tenure.gives_way_again.get() != 0, gives_way, "way {number}");
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+            // Its queue is empty: nobody may trim it, or come to it once more.
+            core::mem::forget(lock);
+        }
+    }
+
+    /// A thread that takes the lock again for writing counts as one that writes.
+    #[test]
+    fn a_writer_that_comes_again_has_written() {
+        let lock = Lock::new_const();
+        use_inflated(&lock);
+        lock.slot(lock.inflated()).full.seem_busy();
+        let me = Native::thread();
+        me.tenure.writes(0);
+        lock.write();
+        assert!(!me.tenure.wrote(0));
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+        // Its queue is empty: nobody may trim it.
+        core::mem::forget(lock);
+    }
+
+    /// A thread that takes the lock again and again leaves it inflated only while somebody waits.
+    #[test]
+    fn a_lock_that_nobody_waits_for_becomes_thin() {
+        let lock = Lock::new_const();
+        let write = || {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        };
+        let read = || {
+            lock.read();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        };
+        let write_fair = || {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write_fair() };
+        };
+        for visit in [&write as &dyn Fn(), &read, &write_fair] {
+            use_inflated(&lock);
+            assert!(lock.is_inflated());
+            (0..100).for_each(|_| visit());
+            assert!(!lock.is_inflated());
+        }
+    }
+
+    /// A thread that comes to wait may be preempted between its two steps for as long as it likes.
+    #[test]
+    fn a_seal_is_no_holder() {
+        let lock = ThinRwSem::<Native>::new_const;
+        let free = lock();
+        free.inflated();
+        assert!(!free.is_locked() && !free.is_write_locked());
+
+        let read = lock();
+        read.read();
+        read.inflated();
+        assert!(read.is_locked() && !read.is_write_locked());
+
+        let written = lock();
+        written.write();
+        written.inflated();
+        assert!(written.is_locked() && written.is_write_locked());
     }
 }
