@@ -45,11 +45,6 @@ impl<P> Marks<P> {
 }
 
 impl<P> Mark<P> {
-    /// It is that of another lock than the one of this address, and that one was visible.
-    pub(super) fn is_other_visible(&self, address: usize) -> bool {
-        self.is_visible.get() && ![0, address].contains(&self.lock.get())
-    }
-
     const fn none() -> Self {
         Self {
             lock: Cell::new(0),

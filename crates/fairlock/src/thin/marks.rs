@@ -22,6 +22,11 @@ impl<P: PooledPlatform> Mark<P> {
         // SAFETY: null, or a slot of the platform's pool (`mark`), which is there for as long as its threads.
         unsafe { self.slot.get().cast::<Slot<P, RwSem<P>>>().as_ref() }
     }
+
+    /// It is that of another lock than the one of this address, and that one was visible.
+    pub(super) fn is_other_visible(&self, address: usize) -> bool {
+        self.is_visible.get() && ![0, address].contains(&self.lock.get())
+    }
 }
 
 /// If the calling thread found the lock inflated or visible when it last looked: the thread's record, and the
