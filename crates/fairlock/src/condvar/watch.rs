@@ -4,19 +4,13 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::system::{Atomic, System};
-use crate::wait::{WAKE_NS, WaitContext, give_way};
+use crate::wait::{MOST_DOUBLINGS, SOON_NS, WAKE_NS, WaitContext, give_way};
 
-/// How long a thread spins: about what it costs to sleep and be woken. In ns; compared with the
-/// time since the thread began to wait.
-const SPIN_NS: u64 = 4_000;
 /// A yield that took this long gave the CPU to a thread that is not about to notify. In ns;
 /// compared with how long one yield took.
 const LONG_YIELD_NS: u64 = 1_000_000;
 /// How many yields the thread then skips. In yields; compared with those left out since.
 const KEEPS: u32 = 15;
-/// How large [`Habit::skips`] becomes at most. In waits; compared with twice the number skipped
-/// last.
-const MOST_SKIPPED: u32 = 63;
 
 /// What a thread remembers of its last waits, for whichever condition variables.
 pub(crate) struct Watch {
@@ -38,8 +32,8 @@ impl Watch {
         self.keeps.set(0);
     }
 
-    /// Waits, awake, until `word` is `woken` or the deadline has passed: spins for at most [`SPIN_NS`],
-    /// unless spinning has lately been in vain; then, if the thread `yields`, yields for at most
+    /// Waits, awake, until `word` is `woken` or the deadline has passed: spins for as long as it
+    /// costs to sleep and be woken, unless spinning has lately been in vain; then, if the thread `yields`, yields for at most
     /// [`WAKE_NS`].
     pub(crate) fn stay_awake<P: System>(
         &self,
@@ -50,7 +44,7 @@ impl Watch {
     ) {
         // Loom's clock stands still.
         if !cfg!(fairlock_loom) && P::cpus() > 1 && self.spins.begins() {
-            let came = until.spin(word, SPIN_NS, |now| now == woken);
+            let came = until.spin(word, 2 * SOON_NS, |now| now == woken);
             self.spins.ended(came);
             if came {
                 return;
@@ -123,7 +117,8 @@ impl Habit {
 
     /// The thread stayed awake; `came` says whether the notification came.
     pub(crate) fn ended(&self, came: bool) {
-        let skips = if came { 0 } else { (2 * self.skips.get() + 1).min(MOST_SKIPPED) };
+        let skips =
+            if came { 0 } else { (2 * self.skips.get() + 1).min((2 << MOST_DOUBLINGS) - 1) };
         self.skips.set(skips);
         // The first time in vain may be chance.
         self.left.set(skips / 2);
@@ -162,7 +157,7 @@ mod tests {
         assert_eq!(watched(&habit, 100, true), 100);
         assert!(watched(&habit, 1_000, false) < 50);
         // Staying awake pays again: this is noticed within so many waits.
-        watched(&habit, MOST_SKIPPED as usize, true);
+        watched(&habit, 2 << MOST_DOUBLINGS, true);
         assert_eq!(watched(&habit, 100, true), 100);
     }
 

@@ -912,8 +912,8 @@ pub(super) struct Yield {
     ns: f32,
 }
 
-/// What is measured loses this part of itself with each later sample: one divided by this. In
-/// samples; compared with nothing: it is a divisor.
+/// What is measured loses this part of itself with each later sample: one divided by this. As many samples are taken
+/// before anything is concluded from them. In samples; compared with those since the first waiter came.
 pub(super) const FADES: u16 = 8;
 
 impl Yield {

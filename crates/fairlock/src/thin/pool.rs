@@ -21,7 +21,7 @@ use crate::system::fork::PerProcess;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Slots in the first chunk.
+/// Slots in the first chunk; and as many of those set aside are looked at.
 pub(super) const SMALLEST: u32 = 16;
 /// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
 /// the first one is 1: zero names no slot.
@@ -290,14 +290,12 @@ impl<P: Platform, F> Slots<P, F> {
     /// One of the slots set aside, if `fits` accepts one. Only some are looked at: forgotten guards
     /// may have made many useless.
     pub(super) fn aside_that(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
-        /// In slots; compared with those set aside.
-        const LOOKS: usize = 64;
         // Taken from the list first. Where threads are simulated, a thread that looks at a lock may
         // be switched from, and would keep the thread of the system from running others that want
         // the list.
         let mut looked_at = {
             let mut aside = self.aside();
-            let first = aside.len().saturating_sub(LOOKS);
+            let first = aside.len().saturating_sub(SMALLEST as usize);
             aside.split_off(first)
         };
         let at = looked_at.iter().rposition(|&name| fits(self.get(name)));

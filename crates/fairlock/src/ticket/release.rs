@@ -5,11 +5,10 @@ use core::sync::atomic::Ordering;
 use super::batch::{BatchSize, Step};
 use super::lock::{Own, TicketLock};
 use super::park::{Lot, Popped};
-use super::reopen::MOST_TIMES;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::Platform;
-use crate::wait::{FEW_WAKES, Parker};
+use crate::wait::{FEW_WAKES, MOST_DOUBLINGS, Parker};
 
 /// How LOCK is given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,7 +149,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     ) {
         match step {
             _ if fair => self.forbid_reopening(),
-            Step::Close | Step::Next(_) => self.allow_reopening(MOST_TIMES, next, pace),
+            Step::Close | Step::Next(_) => self.allow_reopening(MOST_DOUBLINGS, next, pace),
             // The first batch after IDLE is as large as can be, until it is closed.
             Step::Continue if !word.is_serving() => self.forbid_reopening(),
             Step::Continue => {}

@@ -11,7 +11,7 @@
 //!
 //! *The bound.* All tickets of a batch, served or given up, are no more than the largest batch has,
 //! however often it was reopened: so no waiter is overtaken by that many. A batch is reopened at
-//! most [`MOST_TIMES`] times, too: where sections are long, time runs out first. And after a fair
+//! most [`MOST_DOUBLINGS`] times, for 31 ms altogether, too: where sections are long, time runs out first. And after a fair
 //! release a batch is not reopened: those that wait are to go first, whether they have a CPU or
 //! not.
 //!
@@ -26,17 +26,13 @@ use super::batch::{BatchSize, Pace};
 use super::lock::TicketLock;
 use super::word::Word;
 use crate::platform::Platform;
-use crate::wait::{WAKE_NS, WaitContext};
-
-/// How often a batch is reopened at most: for 31 ms altogether. In times; compared with those of
-/// this batch.
-pub(super) const MOST_TIMES: u32 = 5;
+use crate::wait::{MOST_DOUBLINGS, WAKE_NS, WaitContext};
 
 /// How long the lock must have been free before the batch is reopened, if it may still be that
 /// often: as long as a wake-up takes, and twice as long each time. Time stands still in model
 /// checks.
 const fn free_for(times_left: u32) -> u64 {
-    if cfg!(fairlock_loom) { 0 } else { WAKE_NS << (MOST_TIMES - times_left) }
+    if cfg!(fairlock_loom) { 0 } else { WAKE_NS << (MOST_DOUBLINGS - times_left) }
 }
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
@@ -97,7 +93,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let mut word = self.load();
         // Nobody else changes what is left of the batch.
         let left = word.left(S::MAX);
-        let goes_on_ns = Pace::SHORTEST_NS << (MOST_TIMES - times);
+        let goes_on_ns = Pace::SHORTEST_NS << (MOST_DOUBLINGS - times);
         let spent = S::spent(&own.pace, word.0);
         let tickets = S::reopen(&mut own.pace, goes_on_ns, P::now);
         let left = left + tickets.min(S::MAX.saturating_sub(spent + left));
@@ -136,7 +132,7 @@ mod tests {
         let word = lock.load();
         Adaptive::<MAX>::set_spent(&mut lock.own.get_mut().pace, word.head(), served, section_ns);
         // SAFETY: nobody else is there.
-        lock.allow_reopening(MOST_TIMES, word, unsafe { &(*lock.own.get()).pace });
+        lock.allow_reopening(MOST_DOUBLINGS, word, unsafe { &(*lock.own.get()).pace });
         lock
     }
 
@@ -144,14 +140,14 @@ mod tests {
     fn a_batch_is_reopened_when_its_lock_has_been_free_for_long_enough() {
         let lock = closed(Pace::SHORTEST_NS, 1, 1);
         let word = lock.load();
-        assert!(!lock.reopen(101, word, free_for(MOST_TIMES) - 1));
+        assert!(!lock.reopen(101, word, free_for(MOST_DOUBLINGS) - 1));
         assert!(!lock.reopen(100, word, u64::MAX), "it is of the batch itself");
         assert!(!lock.reopen(101, word.with_ticket().locked(), u64::MAX), "it was not free");
-        assert!(lock.reopen(101, word, free_for(MOST_TIMES)));
+        assert!(lock.reopen(101, word, free_for(MOST_DOUBLINGS)));
         let word = lock.load();
         assert!(word.is_locked() && [100, 101].iter().all(|&ticket| word.is_eligible(ticket, MAX)));
-        assert_eq!(lock.hints.load().times_left(), MOST_TIMES - 1);
-        assert_eq!(lock.reopens_after(), Some(2 * free_for(MOST_TIMES)));
+        assert_eq!(lock.hints.load().times_left(), MOST_DOUBLINGS - 1);
+        assert_eq!(lock.reopens_after(), Some(2 * free_for(MOST_DOUBLINGS)));
     }
 
     #[test]

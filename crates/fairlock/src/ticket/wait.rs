@@ -27,9 +27,6 @@ const RACE_NS: u64 = 500;
 /// The time between two looks at the lock once others have gone first time and again: at least and
 /// at most. In ns; compared with an eighth of the time until the batch closes.
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
-/// How long the heir sleeps the first time. In ns; compared with nothing: it is the length of a
-/// sleep.
-const NAP_NS: u64 = 200_000;
 
 /// Why a spin ended without the lock. Either the lock did not come free, or it was not yet this
 /// thread's turn ([`WAITING`](Self::WAITING)). Or others of the open batch were quicker, time and
@@ -364,7 +361,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // The lock was held, or serving another batch, after INBOX was up: a
         // release will look for us (invariant 3).
-        let mut naps = Naps::new(NAP_NS);
+        // Sleeps of one wake-up: 0.6 of the throughput in three cells (docs/decisions.md).
+        let mut naps = Naps::new(4 * WAKE_NS);
         while !entry.is_out() {
             // Less if the batch closes sooner: the heir is awake then, and nobody has to kick it.
             let timer = heir.map(|why| P::now() + naps.next().min(why.until_closing()));

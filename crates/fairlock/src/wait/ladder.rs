@@ -405,6 +405,10 @@ pub(crate) const WATCH_NS: u64 = 10_000;
 /// awake. In ns; compared with the time since the thread came, or since its turn was to begin;
 /// elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
+/// What was tried in vain is put off for twice as long as before, so many times: sleeps that nobody may end,
+/// staying awake for a notification, trials of turns, waits for stragglers. In doublings; compared with those since it last
+/// was of use.
+pub(crate) const MOST_DOUBLINGS: u32 = 5;
 
 impl<P: System> WaitContext<'_, P> {
     /// So long, but not beyond the deadline. The clock is read only if there is one.
@@ -439,14 +443,11 @@ impl<P: System> WaitContext<'_, P> {
     }
 }
 
-/// How long a thread sleeps that nobody may wake: each time for twice as long. A thread that waits for a
-/// long section wakes up in vain, for some microseconds, 600 times a second.
+/// How long a thread sleeps that nobody may wake: each time for twice as long, 1.6 ms at most. A thread that waits
+/// for a long section wakes up in vain, for some microseconds, 600 times a second.
 pub(crate) struct Naps(u64);
 
 impl Naps {
-    /// In ns; compared with twice the last sleep.
-    pub(crate) const LONGEST_NS: u64 = 1_600_000;
-
     pub(crate) fn new(first_ns: u64) -> Self {
         Self(first_ns)
     }
@@ -454,7 +455,7 @@ impl Naps {
     /// The length of the next one.
     pub(crate) fn next(&mut self) -> u64 {
         let this = self.0;
-        self.0 = (2 * this).min(Self::LONGEST_NS);
+        self.0 = (2 * this).min(WAKE_NS << MOST_DOUBLINGS);
         this
     }
 }

@@ -9,8 +9,8 @@ mod queue;
 pub use crate::cancel::CancelToken;
 pub use crate::thread::Thread;
 pub(crate) use ladder::{
-    Cancels, Hint, LOOK_NS, LOOKS, Naps, Parker, SOON_NS, StealClock, WAKE_NS, WATCH_NS,
-    WaitContext, give_way,
+    Cancels, Hint, LOOK_NS, LOOKS, MOST_DOUBLINGS, Naps, Parker, SOON_NS, StealClock, WAKE_NS,
+    WATCH_NS, WaitContext, give_way,
 };
 pub use ladder::{Sleeper, Wait, WaitError};
 pub(crate) use meetings::{Meeting, Meetings};

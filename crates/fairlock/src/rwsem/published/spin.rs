@@ -21,22 +21,14 @@ use crate::rwsem::Kernel;
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{Flags, Word};
 use crate::system::all_zero;
-use crate::wait::{Access, Kind, SOON_NS, WaitContext};
+use crate::wait::{Access, Kind, SOON_NS, WAKE_NS, WaitContext};
 
-/// A spinner waits this long for one writer. In ns; compared with the time since the writer was
-/// first seen.
-const WRITER_NS: u64 = 50_000;
 /// A spinning writer waits this long while readers hold the lock, and longer by [`READER_NS`] for
-/// each of up to [`MOST_READERS`] of them: 10 to 25 us. In ns; compared with the time since readers
+/// each of them, up to half of what it waits for one writer: 10 to 25 us. In ns; compared with the time since readers
 /// were first seen.
 const READERS_NS: u64 = 10_000;
 /// What each reader adds to that. In ns; compared with the time since readers were first seen.
 const READER_NS: u64 = 500;
-/// How many readers add to it. In readers; compared with those inside.
-const MOST_READERS: usize = 30;
-/// A spin lasts this long at most, and so does the wait to be at the head. In ns; compared with the
-/// time since the spinner came.
-const SPIN_NS: u64 = 500_000;
 
 /// Who spins for a lock.
 pub(crate) struct Spinners<P: Platform> {
@@ -152,10 +144,8 @@ impl<P: Platform> Kernel<P> {
             return None;
         }
         let arrived = P::now();
-        let bound = match context.deadline {
-            Some(deadline) => deadline.saturating_sub(arrived).min(SPIN_NS),
-            None => SPIN_NS,
-        };
+        // So long at most, with the wait to be at the head.
+        let bound = (10 * WAKE_NS).min(context.left(arrived));
         self.lines.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
     }
 
@@ -241,10 +231,10 @@ impl<P: Platform> Kernel<P> {
 
 /// For how long to spin for whoever `word` says is inside.
 fn patience_ns(word: Word) -> u64 {
-    if word.is_written() {
-        return WRITER_NS;
+    match word.is_written() {
+        true => WAKE_NS,
+        false => (READERS_NS + READER_NS * word.readers() as u64).min(WAKE_NS / 2),
     }
-    READERS_NS + READER_NS * word.readers().min(MOST_READERS) as u64
 }
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
@@ -317,6 +307,6 @@ mod tests {
         assert_eq!(patience_for(1), 10_500);
         assert_eq!(patience_for(16), 18_000);
         assert_eq!(patience_for(5_000), 25_000);
-        assert_eq!(patience_ns(Word::WRITTEN), WRITER_NS);
+        assert_eq!(patience_ns(Word::WRITTEN), 50_000);
     }
 }

@@ -8,11 +8,7 @@ use crate::events::Event;
 use crate::platform::{Platform, Thread};
 use crate::rwsem::Kernel;
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, GRANTED, Kind, WaitContext, WaitError, Waiter, WakeList};
-
-/// The head of the queue, if the lock is about to be handed to it, waits awake for this long before
-/// it sleeps. In ns; compared with the time since it began to wait awake.
-const HEAD_SPIN_NS: u64 = 20_000;
+use crate::wait::{Access, GRANTED, Kind, WATCH_NS, WaitContext, WaitError, Waiter, WakeList};
 
 impl<P: Platform> Kernel<P> {
     // ---- the ways in ----
@@ -147,11 +143,12 @@ impl<P: Platform> Kernel<P> {
         self.with_queue(|q| self.take_as_head(q, waiter))
     }
 
-    /// Waits awake for the lock to be let go; false if that would be no use.
+    /// The head of the queue, which the lock is about to be handed to, waits awake for it to be let go, twice as long
+    /// as whoever watches a lock; false if that would be no use.
     fn spin_as_head(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let spin = P::cpus() > 1 && self.holder_is_worth_it(word);
-        spin && self.word.spin_until(HEAD_SPIN_NS, Word::is_free)
+        spin && self.word.spin_until(2 * WATCH_NS, Word::is_free)
     }
 
     /// Gives up, unless the grant came first: then the waiter owns the lock.

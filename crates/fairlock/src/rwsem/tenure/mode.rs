@@ -14,7 +14,8 @@
 //! higher one if the lock was shared. A pooled lock starts with the samples of the lock that had its slot
 //! before, and with up to some milliseconds of the time between them.
 
-use crate::rwsem::sem::Yield;
+use crate::rwsem::sem::{FADES, Yield};
+use crate::wait::MOST_DOUBLINGS;
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,21 +53,9 @@ pub(crate) struct Modes {
 /// A sample is of at least so much time with waiters: a shorter one says nothing. In ns; compared
 /// with the time with waiters since the last sample.
 const SAMPLE_NS: u64 = 250_000;
-/// So many samples are taken before turns are tried first: in one alone the holder may have been
-/// off its CPU. In samples; compared with those since the first waiter came.
-const FIRST: u16 = 8;
-/// How many samples lie between two trials of turns, at first. In samples; compared with those
-/// since the last trial.
+/// How many samples lie between two trials of turns, at first; each trial in vain doubles them. In samples; compared
+/// with those since the last trial.
 const INTERVAL: u16 = 32;
-/// How many at most, as each trial in vain doubles them. In samples; compared with twice the last
-/// interval.
-const LONGEST_INTERVAL: u16 = 1_024;
-/// The best rate loses this part of itself with each sample. In samples; compared with nothing: it
-/// is a divisor.
-const BEST_LASTS: u16 = 64;
-/// No more time without waiters than this is part of a sample: it says little of the next busy one.
-/// In ns; compared with the time without waiters since the last sample.
-const LONGEST_EMPTY_NS: u32 = 4_000_000;
 /// What turns yield counts for this many eighths: waits are shorter, and CPUs are left to others.
 /// In eighths; compared with the yield of sharing.
 const WORTH_IN_EIGHTHS: u16 = 9;
@@ -88,7 +77,8 @@ impl Modes {
             settles: false,
             yields: [Yield::NONE; 2],
             best: 0.0,
-            left: FIRST,
+            // In one sample alone the holder may have been off its CPU.
+            left: FADES,
             interval: INTERVAL,
         }
     }
@@ -101,7 +91,8 @@ impl Modes {
     pub(crate) fn first_comes(&mut self, now: u64, count: usize) {
         if self.since != 0 {
             let empty_ns = u64::from(self.empty_ns).saturating_add(now.saturating_sub(self.since));
-            self.empty_ns = empty_ns.min(LONGEST_EMPTY_NS.into()) as u32;
+            // A longer time without waiters says little of the next busy one.
+            self.empty_ns = empty_ns.min(16 * SAMPLE_NS) as u32;
         }
         self.begin(now, count);
     }
@@ -137,7 +128,9 @@ impl Modes {
     }
 
     fn sampled(&mut self, mut sample: Yield, empty_ns: u32) {
-        self.best = sample.rate().max(self.best * (1.0 - 1.0 / f32::from(BEST_LASTS)));
+        // The best rate lasts for about two intervals.
+        let lasts = f32::from(2 * INTERVAL);
+        self.best = sample.rate().max(self.best * (1.0 - 1.0 / lasts));
         let worth = if self.mode == Mode::Shared { EMPTY_WORTH_IN_EIGHTHS } else { 8 };
         let rate = self.best * f32::from(worth) / 8.0;
         sample.add(Yield::at(rate, empty_ns.into()));
@@ -146,7 +139,7 @@ impl Modes {
         if better != self.mode {
             let tried = self.left == 0;
             self.interval =
-                if tried { (2 * self.interval).min(LONGEST_INTERVAL) } else { INTERVAL };
+                if tried { (2 * self.interval).min(INTERVAL << MOST_DOUBLINGS) } else { INTERVAL };
             self.left = self.interval;
             self.enter(better);
         } else if self.left > 0 {
@@ -314,7 +307,7 @@ mod tests {
     fn the_best_rate_is_counted_and_not_for_ever() {
         let mut lock = Lock::new();
         lock.taken_after(250, 100);
-        for _ in 0..4 * BEST_LASTS {
+        for _ in 0..8 * INTERVAL {
             lock.empty_for(4_000);
             lock.taken_after(250, 1);
         }

@@ -404,12 +404,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Enters; gives up as `wait` says.
     #[inline(always)]
-    fn enter_with(
-        &self,
-        access: Access,
-        again: bool,
-        wait: Wait<'_, P>,
-    ) -> Result<(), WaitError> {
+    fn enter_with(&self, access: Access, again: bool, wait: Wait<'_, P>) -> Result<(), WaitError> {
         if self.at_once(access) { Ok(()) } else { self.enter(access, again, &wait.begin()) }
     }
 

@@ -5,7 +5,6 @@
 //! reads once, however many CPUs there are. In a turn of the readers
 //! ([`adaptive`](super)) they may join, until the writer at the head of the queue is past
 //! its deadline. Two things follow:
-//! of the queue is past its deadline. Two things follow:
 //!
 //! * The lock may never be free, and then no release wakes that writer. So readers look at the
 //!   clock now and then, and set `HANDOFF` in the writer's place, which might not run for long
@@ -29,17 +28,11 @@ use crate::rwsem::Kernel;
 use crate::rwsem::published::Queued;
 use crate::rwsem::published::grant::due_at;
 use crate::rwsem::word::Word;
-use crate::wait::{Kind, Waiter, WakeList};
+use crate::wait::{Kind, SOON_NS, WATCH_NS, Waiter, WakeList};
 
 /// How often a reader in the stream tells how many reads it made: others write that word, too. In
 /// ns, a power of two; compared with the bits of the time in which two looks differ.
 const MARK_NS: u64 = 1 << 17;
-/// A lock that is free for so long is idle, and no stream. In ns; compared with how long the lock
-/// stays free.
-const IDLE_NS: u64 = 1_000;
-/// The shortest time that a writer asks to be left asleep for. In ns; compared with how long the
-/// writer has waited.
-const QUIET_NS: u64 = 10_000;
 
 impl<P: Platform> Kernel<P> {
     /// Whether a reader that found `word` may join the stream: it is the readers' turn, and all
@@ -81,9 +74,11 @@ impl<P: Platform> Kernel<P> {
     }
 
     /// Whether a queued writer, which found `word`, leaves a lock that is free at the
-    /// moment to the stream.
+    /// moment to the stream. A lock that is free for half of the time in which a thread that runs comes back is idle,
+    /// and no stream.
     pub(crate) fn leaves_to_stream(&self, word: Word) -> bool {
-        self.holds_back(Kind::Writer, word) && self.word.spin_until(IDLE_NS, |word| !word.is_free())
+        self.holds_back(Kind::Writer, word)
+            && self.word.spin_until(SOON_NS / 2, |word| !word.is_free())
     }
 
     /// When a queued waiter wakes by itself; `again` if it does not go to sleep for the first time.
@@ -103,7 +98,8 @@ impl<P: Platform> Kernel<P> {
             return Some(due);
         }
         let now = P::now();
-        let until = due.min(now + (now - waiter.arrived).max(QUIET_NS));
+        // Not for a shorter time than that for which a waiter watches a lock.
+        let until = due.min(now + (now - waiter.arrived).max(WATCH_NS));
         self.lines.favour.keep_quiet(until);
         Some(until)
     }
