@@ -76,6 +76,13 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 
 /// The locks of this family on a platform.
 pub fn entries<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
+    let mut entries = textbook::<P, T>();
+    entries.extend(used::<P, T>());
+    entries
+}
+
+/// Futexes, queue locks and spinlocks, as papers have them.
+fn textbook<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
     vec![
         LockEntry::mutex::<FutexMutex<P, LOOKS>>(
             "ref:futex",
@@ -113,6 +120,12 @@ pub fn entries<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
             "ref:ttas_backoff",
             "the same; looks before it tries",
         ),
+    ]
+}
+
+/// What systems and libraries use.
+fn used<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
+    vec![
         LockEntry::mutex::<QueuedSpin<P>>(
             "ref:qspin",
             "queued spinlock in one word, as in Linux: the first waiter spins on the word",
