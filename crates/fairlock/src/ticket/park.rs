@@ -26,7 +26,7 @@ use core::sync::atomic::Ordering;
 
 use super::word::{Word, is_before};
 use crate::system::{Atomic, ConstZero, System};
-use crate::wait::Parker;
+use crate::wait::{Linked, Links, List, Parker};
 
 /// A waiter's entry in inbox and lot.
 ///
@@ -45,8 +45,7 @@ pub(super) struct Parked<P: System> {
     pub(super) parker: &'static Parker<P>,
     /// The waiter sleeps on a timer: it need not be kicked while the batch is open.
     naps: Cell<bool>,
-    next: Cell<*const Parked<P>>,
-    prev: Cell<*const Parked<P>>,
+    links: Links<Parked<P>>,
     state: P::AtomicU32,
 }
 
@@ -61,8 +60,7 @@ impl<P: System> Parked<P> {
             ticket: Cell::new(ticket),
             parker,
             naps: Cell::new(false),
-            next: Cell::new(core::ptr::null()),
-            prev: Cell::new(core::ptr::null()),
+            links: Links::new(),
             state: P::AtomicU32::new(OUT),
         }
     }
@@ -119,6 +117,13 @@ impl<P: System> Parked<P> {
     }
 }
 
+impl<P: System> Linked for Parked<P> {
+    #[inline(always)]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
 /// What came out of the lot.
 pub(super) enum Popped<P: System> {
     /// Somebody to kick.
@@ -155,7 +160,7 @@ impl<P: System> Inbox<P> {
         entry.state.store(LISTED, Ordering::Relaxed);
         let mut newest = self.newest.load(Ordering::Relaxed);
         loop {
-            entry.next.set(newest as *const Parked<P>);
+            entry.links.next.set(newest as *const Parked<P>);
             // Release: the entry's fields go with its address.
             match self.newest.compare_exchange_weak(
                 newest,
@@ -190,8 +195,8 @@ impl<P: System<AtomicUsize = loom::sync::atomic::AtomicUsize>> Inbox<P> {
 
 /// The parked waiters in ticket order.
 pub(super) struct Lot<P: System> {
-    first: *const Parked<P>,
-    last: *const Parked<P>,
+    /// Entries are alive (invariant 1).
+    list: List<Parked<P>>,
     /// Entries of the current batch: the first ones.
     ready: u32,
     /// Entries that sleep on a timer.
@@ -200,11 +205,11 @@ pub(super) struct Lot<P: System> {
 
 impl<P: System> Lot<P> {
     pub(super) const fn new() -> Self {
-        Self { first: core::ptr::null(), last: core::ptr::null(), ready: 0, napping: 0 }
+        Self { list: List::new(), ready: 0, napping: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_null()
+        self.list.is_empty()
     }
 
     /// Entries of the current batch.
@@ -224,64 +229,39 @@ impl<P: System> Lot<P> {
         // SAFETY: entries of the inbox are alive (invariant 1), and ours alone
         // since `take`.
         while let Some(this) = unsafe { entry.as_ref() } {
-            entry = this.next.replace(oldest);
+            entry = this.links.next.replace(oldest);
             oldest = this;
         }
         // SAFETY: as above.
         while let Some(this) = unsafe { oldest.as_ref() } {
-            oldest = this.next.get();
+            oldest = this.links.next.get();
             self.insert(this);
             self.ready += u32::from(word.is_eligible(this.ticket.get(), max));
         }
     }
 
     fn insert(&mut self, entry: &Parked<P>) {
-        let mut after = self.last;
-        // SAFETY: entries of the lot are alive (invariant 1).
-        while let Some(this) = unsafe { after.as_ref() } {
-            if is_before(this.ticket.get(), entry.ticket.get()) {
-                break;
-            }
-            after = this.prev.get();
-        }
-        // SAFETY: as above.
-        let next = match unsafe { after.as_ref() } {
-            Some(after) => after.next.replace(entry),
-            None => core::mem::replace(&mut self.first, entry),
-        };
-        entry.prev.set(after);
-        entry.next.set(next);
-        // SAFETY: as above.
-        match unsafe { next.as_ref() } {
-            Some(next) => next.prev.set(entry),
-            None => self.last = entry,
-        }
+        let follows = |other: &Parked<P>| is_before(other.ticket.get(), entry.ticket.get());
+        // SAFETY: it is in no list, and invariant 1.
+        unsafe { self.list.insert(entry, follows) };
         self.napping += u32::from(entry.naps.get());
     }
 
     /// A new batch has begun: `word` says which.
     pub(super) fn count_ready(&mut self, word: Word, max: u32) {
-        self.ready = 0;
-        let mut entry = self.first;
-        // SAFETY: entries of the lot are alive (invariant 1).
-        while let Some(this) = unsafe { entry.as_ref() } {
-            if !word.is_eligible(this.ticket.get(), max) {
-                break;
-            }
-            self.ready += 1;
-            entry = this.next.get();
-        }
+        let is_ready = |entry: &&Parked<P>| word.is_eligible(entry.ticket.get(), max);
+        self.ready = self.list.iter().take_while(is_ready).count() as u32;
     }
 
     /// Takes out the waiter of the current batch that has the first ticket. Tickets that were given
     /// up come out too; but those of a batch that is `fresh`, so not in the word yet, are passed
     /// over.
     pub(super) fn pop_ready(&mut self, fresh: bool) -> Option<Popped<P>> {
-        let mut next = self.first;
+        let mut next = self.list.head();
         for _ in 0..self.ready {
             // SAFETY: `ready` entries are at the front, alive (invariant 1).
             let entry = unsafe { &*next };
-            next = entry.next.get();
+            next = entry.links.next.get();
             if fresh && entry.is_given_up() {
                 continue;
             }
@@ -305,7 +285,7 @@ impl<P: System> Lot<P> {
     /// given up. To be followed by [`count_ready`](Self::count_ready).
     pub(super) fn pop_given_up(&mut self, word: Word) -> bool {
         // SAFETY: entries of the lot are alive (invariant 1).
-        let Some(first) = (unsafe { self.first.as_ref() }) else { return false };
+        let Some(first) = (unsafe { self.list.head().as_ref() }) else { return false };
         let given_up = first.ticket.get() == word.head() && first.bury();
         if given_up {
             self.unlink(first);
@@ -323,17 +303,8 @@ impl<P: System> Lot<P> {
     }
 
     fn unlink(&mut self, entry: &Parked<P>) {
-        let (prev, next) = (entry.prev.get(), entry.next.get());
-        // SAFETY: neighbours are in the lot, so alive (invariant 1).
-        match unsafe { prev.as_ref() } {
-            Some(prev) => prev.next.set(next),
-            None => self.first = next,
-        }
-        // SAFETY: as above.
-        match unsafe { next.as_ref() } {
-            Some(next) => next.prev.set(prev),
-            None => self.last = prev,
-        }
+        // SAFETY: it is in the lot.
+        unsafe { self.list.remove(entry) };
         self.napping -= u32::from(entry.naps.get());
     }
 }

@@ -15,5 +15,6 @@ pub(crate) use ladder::{
 pub use ladder::{Sleeper, Wait, WaitError};
 pub(crate) use meetings::{Meeting, Meetings};
 pub(crate) use queue::{
-    Access, FEW_WAKES, GRANTED, INVITED, Kind, MAX_WAKES, NEXT, Queue, WAITING, Waiter, WakeList,
+    Access, FEW_WAKES, GRANTED, INVITED, Kind, Linked, Links, List, MAX_WAKES, NEXT, Queue,
+    WAITING, Waiter, WakeList,
 };

@@ -1,5 +1,5 @@
 //! Waiters of a lock: the place of one in its thread's frame, the FIFO queue of them, and the list of
-//! threads to wake.
+//! threads to wake. And the [`List`] that each queue of the crate consists of.
 
 use core::cell::Cell;
 use core::cmp;
@@ -77,8 +77,7 @@ pub(crate) struct Frame<P: System> {
     pub(crate) priority: u8,
     /// Its place among all waiters of the lock, readers and writers; set by the queue.
     pub(super) ticket: Cell<u64>,
-    pub(super) next: Cell<*const Waiter<P>>,
-    pub(super) prev: Cell<*const Waiter<P>>,
+    links: Links<Waiter<P>>,
     state: P::AtomicU32,
 }
 
@@ -117,8 +116,7 @@ impl<P: System> Waiter<P> {
             returns: false,
             priority,
             ticket: Cell::new(0),
-            next: Cell::new(core::ptr::null()),
-            prev: Cell::new(core::ptr::null()),
+            links: Links::new(),
             state: P::AtomicU32::new(WAITING),
         }))
     }
@@ -148,13 +146,114 @@ impl<P: System> Waiter<P> {
     }
 }
 
-struct List<P: System> {
-    head: *const Waiter<P>,
-    tail: *const Waiter<P>,
+// ---- lists of what lies in the frames of threads that wait ----
+
+/// By what an item is linked with its neighbours in a [`List`].
+pub(crate) struct Links<T> {
+    /// Out of a list it is its owner's, who may chain items by it.
+    pub(crate) next: Cell<*const T>,
+    prev: Cell<*const T>,
 }
 
-impl<P: System> List<P> {
-    const EMPTY: Self = Self { head: core::ptr::null(), tail: core::ptr::null() };
+impl<T> Links<T> {
+    pub(crate) const fn new() -> Self {
+        Self { next: Cell::new(core::ptr::null()), prev: Cell::new(core::ptr::null()) }
+    }
+}
+
+/// What may be in a [`List`].
+pub(crate) trait Linked: Sized {
+    fn links(&self) -> &Links<Self>;
+}
+
+/// A list, which belongs to one thread at a time: that has the lock around it.
+///
+/// Invariant: an item is alive and stays where it is until it is taken out.
+pub(crate) struct List<T> {
+    first: *const T,
+    last: *const T,
+}
+
+impl<T: Linked> List<T> {
+    pub(crate) const fn new() -> Self {
+        Self { first: core::ptr::null(), last: core::ptr::null() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// The first item, or null.
+    pub(crate) fn head(&self) -> *const T {
+        self.first
+    }
+
+    /// The first item.
+    pub(crate) fn first(&self) -> Option<&T> {
+        // SAFETY: the invariant.
+        unsafe { self.first.as_ref() }
+    }
+
+    /// The item behind `item`, which is in the list.
+    pub(crate) fn after(&self, item: &T) -> Option<&T> {
+        // SAFETY: the invariant.
+        unsafe { item.links().next.get().as_ref() }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        core::iter::successors(self.first(), |item| self.after(item))
+    }
+
+    /// Puts an item behind the last one that it `follows`, or in front of all.
+    ///
+    /// # Safety
+    /// The item is in no list. It keeps the invariant.
+    pub(crate) unsafe fn insert(&mut self, item: &T, follows: impl Fn(&T) -> bool) {
+        let mut prev = self.last;
+        // SAFETY: the invariant.
+        while let Some(other) = unsafe { prev.as_ref() }.filter(|other| !follows(other)) {
+            prev = other.links().prev.get();
+        }
+        // SAFETY: as above.
+        let next = match unsafe { prev.as_ref() } {
+            Some(prev) => prev.links().next.replace(item),
+            None => core::mem::replace(&mut self.first, item),
+        };
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.links().prev.set(item),
+            None => self.last = item,
+        }
+        item.links().prev.set(prev);
+        item.links().next.set(next);
+    }
+
+    /// Takes an item out, wherever it stands.
+    ///
+    /// # Safety
+    /// The item is in this list.
+    pub(crate) unsafe fn remove(&mut self, item: &T) {
+        let (prev, next) = (item.links().prev.get(), item.links().next.get());
+        // SAFETY: neighbours are in the list, so the invariant holds for them.
+        match unsafe { prev.as_ref() } {
+            Some(prev) => prev.links().next.set(next),
+            None => self.first = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.links().prev.set(prev),
+            None => self.last = prev,
+        }
+    }
+}
+
+// ---- the queue ----
+
+impl<P: System> Linked for Waiter<P> {
+    #[inline(always)]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
 }
 
 /// Waiters by priority, and in order of arrival within one.
@@ -163,7 +262,7 @@ impl<P: System> List<P> {
 /// removed (its frame cannot return before); `len` counts both lists; in a list
 /// nobody stands behind one of a lower priority.
 pub(crate) struct Queue<P: System> {
-    lists: [List<P>; 2],
+    lists: [List<Waiter<P>>; 2],
     len: usize,
     next_ticket: u64,
 }
@@ -174,7 +273,7 @@ unsafe impl<P: System> Send for Queue<P> {}
 
 impl<P: System> Queue<P> {
     pub(crate) const fn new() -> Self {
-        Self { lists: [List::EMPTY, List::EMPTY], len: 0, next_ticket: 0 }
+        Self { lists: [List::new(), List::new()], len: 0, next_ticket: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -187,8 +286,7 @@ impl<P: System> Queue<P> {
 
     /// The first waiter of one kind.
     pub(crate) fn first(&self, kind: Kind) -> Option<&Waiter<P>> {
-        // SAFETY: a queued waiter is alive (see the type).
-        unsafe { self.lists[kind as usize].head.as_ref() }
+        self.lists[kind as usize].first()
     }
 
     /// The waiter that comes first, whoever asks (rule 16): the one of the highest priority. Among equals it is the one
@@ -226,10 +324,7 @@ impl<P: System> Queue<P> {
 
     /// All waiters: readers, then writers, each in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiter<P>> {
-        [Kind::Reader, Kind::Writer].into_iter().flat_map(|kind| {
-            // SAFETY: a queued waiter is alive (see the type).
-            core::iter::successors(self.first(kind), |w| unsafe { w.next.get().as_ref() })
-        })
+        self.lists.iter().flat_map(List::iter)
     }
 
     pub(crate) fn is_head(&self, waiter: &Waiter<P>) -> bool {
@@ -244,54 +339,22 @@ impl<P: System> Queue<P> {
     pub(crate) unsafe fn push(&mut self, waiter: &Waiter<P>) {
         waiter.ticket.set(self.next_ticket);
         self.next_ticket += 1;
-        let mut last = self.lists[waiter.kind as usize].tail;
-        // SAFETY: a queued waiter is alive (see the type).
-        while let Some(other) = unsafe { last.as_ref() } {
+        let follows = |other: &Waiter<P>| {
             let goes_before = other.priority < waiter.priority
                 || waiter.returns
                     && other.priority == waiter.priority
                     && other.arrived > waiter.arrived;
-            if !goes_before {
-                break;
-            }
-            last = other.prev.get();
-        }
-        self.link(waiter, last);
-    }
-
-    /// Puts a waiter that is in no list behind `prev`, or first if that is null.
-    fn link(&mut self, waiter: &Waiter<P>, prev: *const Waiter<P>) {
-        let list = &mut self.lists[waiter.kind as usize];
-        let this = core::ptr::from_ref(waiter);
-        waiter.prev.set(prev);
-        // SAFETY: a queued waiter is alive (see the type).
-        let next = match unsafe { prev.as_ref() } {
-            Some(prev) => prev.next.replace(this),
-            None => core::mem::replace(&mut list.head, this),
+            !goes_before
         };
-        waiter.next.set(next);
-        // SAFETY: as above.
-        match unsafe { next.as_ref() } {
-            Some(next) => next.prev.set(this),
-            None => list.tail = this,
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.lists[waiter.kind as usize].insert(waiter, follows) };
         self.len += 1;
     }
 
     /// Takes a queued waiter out, wherever it stands.
     pub(crate) fn remove(&mut self, waiter: &Waiter<P>) {
-        let list = &mut self.lists[waiter.kind as usize];
-        let (prev, next) = (waiter.prev.get(), waiter.next.get());
-        // SAFETY: neighbours of a queued waiter are queued, so alive (see the type).
-        match unsafe { prev.as_ref() } {
-            Some(prev) => prev.next.set(next),
-            None => list.head = next,
-        }
-        // SAFETY: as above.
-        match unsafe { next.as_ref() } {
-            Some(next) => next.prev.set(prev),
-            None => list.tail = prev,
-        }
+        // SAFETY: it is in the list of its kind.
+        unsafe { self.lists[waiter.kind as usize].remove(waiter) };
         self.len -= 1;
     }
 
@@ -303,15 +366,14 @@ impl<P: System> Queue<P> {
     pub(crate) unsafe fn take_first<'a>(&mut self, kind: Kind) -> Option<&'a Waiter<P>> {
         // SAFETY: a queued waiter is alive (see the type), and stays so until
         // its grant is published.
-        let first = unsafe { self.lists[kind as usize].head.as_ref() }?;
+        let first = unsafe { self.lists[kind as usize].head().as_ref() }?;
         self.remove(first);
         Some(first)
     }
 
     /// The waiter behind `waiter` in its list.
     pub(crate) fn after(&self, waiter: &Waiter<P>) -> Option<&Waiter<P>> {
-        // SAFETY: a queued waiter is alive (see the type).
-        unsafe { waiter.next.get().as_ref() }
+        self.lists[waiter.kind as usize].after(waiter)
     }
 }
 
@@ -379,18 +441,11 @@ mod tests {
         Waiter::new(access, thread, arrived, priority)
     }
 
-    /// When the writers in the queue came, in its order; checks the links both ways.
+    /// When the writers in the queue came, in its order.
     fn order(queue: &Queue<Native>) -> Vec<u64> {
-        let mut waiters = vec![];
-        let mut next = queue.first(Kind::Writer);
-        while let Some(waiter) = next {
-            let before = waiters.last().map_or(core::ptr::null(), |&w| core::ptr::from_ref(w));
-            assert!(core::ptr::eq(waiter.prev.get(), before));
-            waiters.push(waiter);
-            next = queue.after(waiter);
-        }
-        assert_eq!(queue.len(), waiters.len());
-        waiters.iter().map(|waiter| waiter.arrived).collect()
+        let arrived: Vec<_> = queue.iter().map(|waiter| waiter.arrived).collect();
+        assert_eq!(queue.len(), arrived.len());
+        arrived
     }
 
     #[test]
@@ -448,5 +503,48 @@ mod tests {
         // SAFETY: as above.
         unsafe { queue.push(&high) };
         assert!(is_head(&queue, &high));
+    }
+
+    // ---- lists ----
+
+    struct Item(u32, Links<Item>);
+
+    impl Linked for Item {
+        fn links(&self) -> &Links<Self> {
+            &self.1
+        }
+    }
+
+    /// What is in the list, which is the same from both ends.
+    fn seen(list: &List<Item>) -> Vec<u32> {
+        let mut last = core::ptr::null();
+        let seen = list.iter().map(|item| {
+            assert!(core::ptr::eq(item.1.prev.get(), last), "the links back are not those on");
+            last = item;
+            item.0
+        });
+        let seen = seen.collect();
+        assert!(core::ptr::eq(list.last, last) && list.is_empty() == last.is_null());
+        seen
+    }
+
+    #[test]
+    fn items_stand_as_they_follow_each_other_and_leave_from_anywhere() {
+        for leaves in 0..4 {
+            let items = [2, 0, 3, 1].map(|number| Item(number, Links::new()));
+            let mut list = List::new();
+            for item in &items {
+                // SAFETY: it outlives the list.
+                unsafe { list.insert(item, |other| other.0 < item.0) };
+                seen(&list);
+            }
+            assert_eq!(seen(&list), [0, 1, 2, 3]);
+            for left in (0..4).map(|n| (n + leaves) % 4) {
+                // SAFETY: inserted above.
+                unsafe { list.remove(&items[left]) };
+                assert!(!seen(&list).contains(&items[left].0));
+            }
+            assert!(list.is_empty());
+        }
     }
 }

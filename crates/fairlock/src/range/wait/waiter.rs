@@ -8,7 +8,7 @@ use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, Platform, Thread};
 use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
-use crate::wait::Kind;
+use crate::wait::{Kind, Linked, Links, List};
 
 /// Who is in a waiter's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,7 @@ pub(in crate::range) struct Frame<P: Platform> {
     state: P::AtomicU32,
     /// Who was in its way when it went to sleep, or when others last looked.
     sleeps_for: Cell<InWay>,
-    next: Cell<*const RangeWaiter<P>>,
-    prev: Cell<*const RangeWaiter<P>>,
+    links: Links<RangeWaiter<P>>,
     /// For the model checker: others read this when they touch the waiter; the waiter's frame
     /// writes it when it returns.
     #[cfg(all(test, fairlock_loom))]
@@ -94,8 +93,7 @@ impl<P: Platform> RangeWaiter<P> {
             node: Cell::new(NIL),
             state: P::AtomicU32::new(ASLEEP),
             sleeps_for: Cell::new(InWay::Nobody),
-            next: Cell::new(core::ptr::null()),
-            prev: Cell::new(core::ptr::null()),
+            links: Links::new(),
             #[cfg(all(test, fairlock_loom))]
             frame: loom::sync::Arc::new(loom::cell::UnsafeCell::new(())),
         }))
@@ -157,13 +155,19 @@ impl<P: Platform> RangeWaiter<P> {
     }
 }
 
+impl<P: Platform> Linked for RangeWaiter<P> {
+    #[inline(always)]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
 /// The waiters that may be overtaken, in order of arrival.
 ///
 /// Invariant: a listed waiter is alive and stays in its frame until it is taken
 /// out; everything here happens under the tree lock.
 pub(in crate::range) struct PatientList<P: Platform> {
-    head: *const RangeWaiter<P>,
-    tail: *const RangeWaiter<P>,
+    list: List<RangeWaiter<P>>,
     len: u32,
     /// How many of them are awake.
     awake: Cell<u32>,
@@ -171,7 +175,7 @@ pub(in crate::range) struct PatientList<P: Platform> {
 
 impl<P: Platform> PatientList<P> {
     pub(in crate::range) const fn new() -> Self {
-        Self { head: core::ptr::null(), tail: core::ptr::null(), len: 0, awake: Cell::new(0) }
+        Self { list: List::new(), len: 0, awake: Cell::new(0) }
     }
 
     pub(in crate::range) fn is_empty(&self) -> bool {
@@ -207,14 +211,12 @@ impl<P: Platform> PatientList<P> {
 
     /// The waiter that arrived first.
     pub(in crate::range) fn first(&self) -> Option<&RangeWaiter<P>> {
-        // SAFETY: a listed waiter is alive (see the type).
-        unsafe { self.head.as_ref() }
+        self.list.first()
     }
 
     /// The waiters in order of arrival.
     pub(in crate::range) fn iter(&self) -> impl Iterator<Item = &RangeWaiter<P>> {
-        // SAFETY: a listed waiter is alive (see the type).
-        core::iter::successors(self.first(), |waiter| unsafe { waiter.next.get().as_ref() })
+        self.list.iter()
     }
 
     /// Appends a waiter.
@@ -222,31 +224,15 @@ impl<P: Platform> PatientList<P> {
     /// # Safety
     /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.
     pub(in crate::range) unsafe fn push(&mut self, waiter: &RangeWaiter<P>) {
-        let this = core::ptr::from_ref(waiter);
-        waiter.prev.set(self.tail);
-        waiter.next.set(core::ptr::null());
-        // SAFETY: a listed waiter is alive (see the type).
-        match unsafe { self.tail.as_ref() } {
-            Some(tail) => tail.next.set(this),
-            None => self.head = this,
-        }
-        self.tail = this;
+        // SAFETY: the caller's promise.
+        unsafe { self.list.insert(waiter, |_| true) };
         self.len += 1;
     }
 
     /// Takes a listed waiter out, wherever it stands.
     pub(in crate::range) fn remove(&mut self, waiter: &RangeWaiter<P>) {
-        let (prev, next) = (waiter.prev.get(), waiter.next.get());
-        // SAFETY: neighbours of a listed waiter are listed, so alive (see the type).
-        match unsafe { prev.as_ref() } {
-            Some(prev) => prev.next.set(next),
-            None => self.head = next,
-        }
-        // SAFETY: as above.
-        match unsafe { next.as_ref() } {
-            Some(next) => next.prev.set(prev),
-            None => self.tail = prev,
-        }
+        // SAFETY: it is listed.
+        unsafe { self.list.remove(waiter) };
         self.len -= 1;
         self.note_asleep(waiter);
     }
