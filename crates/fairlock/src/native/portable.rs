@@ -114,16 +114,7 @@ unsafe impl System for Portable {
     }
 
     fn cpus() -> usize {
-        static CPUS: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: a cached number that any thread may compute again.
-        match CPUS.load(Ordering::Relaxed) {
-            0 => {
-                let n = std::thread::available_parallelism().map_or(1, |n| n.get());
-                CPUS.store(n, Ordering::Relaxed);
-                n
-            }
-            n => n,
-        }
+        threads::cpus()
     }
 }
 

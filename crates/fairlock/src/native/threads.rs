@@ -9,6 +9,7 @@
 //! has its variables in the same place comes after it, and takes the record over. So no more
 //! records are kept than there are such places: about as many as there have been threads at a time.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,21 @@ use std::vec::Vec;
 
 use crate::platform::{Platform, Thread};
 use crate::system::fork::{self, PerProcess};
+
+/// See [`System::cpus`](crate::platform::System::cpus).
+#[inline]
+pub(super) fn cpus() -> usize {
+    static CPUS: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: a cached number that any thread may compute again.
+    match CPUS.load(Ordering::Relaxed) {
+        0 => {
+            let n = std::thread::available_parallelism().map_or(1, |n| n.get());
+            CPUS.store(n, Ordering::Relaxed);
+            n
+        }
+        n => n,
+    }
+}
 
 /// The records of a platform's threads that nobody uses, or that may be unused.
 pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);

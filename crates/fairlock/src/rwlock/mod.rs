@@ -5,8 +5,6 @@ mod raw;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod recursive;
 
-mod upgrade;
-
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub(crate) use ext::sealed;
 pub use ext::{RawRwLockExt, RwLockExt};
