@@ -76,14 +76,7 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 
 /// The locks of this family on a platform.
 pub fn entries<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
-    let mut entries = textbook::<P, T>();
-    entries.extend(used::<P, T>());
-    entries
-}
-
-/// Futexes, queue locks and spinlocks, as papers have them.
-fn textbook<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
-    vec![
+    let mut entries = vec![
         LockEntry::mutex::<FutexMutex<P, LOOKS>>(
             "ref:futex",
             "a word of three states; condition variables that count notifications",
@@ -120,11 +113,13 @@ fn textbook<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
             "ref:ttas_backoff",
             "the same; looks before it tries",
         ),
-    ]
+    ];
+    entries.extend(in_use::<P, T>());
+    entries
 }
 
-/// What systems and libraries use.
-fn used<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
+/// Those of systems and libraries.
+fn in_use<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
     vec![
         LockEntry::mutex::<QueuedSpin<P>>(
             "ref:qspin",

@@ -163,8 +163,7 @@ impl Testbed for Simulated {
                 Error::failed(format!("{error}; use fewer --threads"))
             }
             SimulationError::Stuck(_) => {
-                let text = error.to_string();
-                Error::failed(text.lines().next().unwrap_or_default())
+                Error::failed(error.to_string().lines().next().unwrap_or_default())
             }
         })?;
         let results = team.into_iter().map(|thread| thread.join()).collect();

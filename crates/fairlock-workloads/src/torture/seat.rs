@@ -41,7 +41,9 @@ pub(super) trait Subject: Send + Sync {
     }
 
     /// What the lock says of itself.
-    fn state(&self) -> String;
+    fn state(&self) -> String {
+        if self.is_idle() { "not locked" } else { "locked" }.into()
+    }
 
     /// Since when a thread that waits for a notification should have had one.
     fn overdue_since(&self) -> Option<u64> {

@@ -67,10 +67,6 @@ impl Subject for Guarded {
         Some(self.lock.planned_wait_ns(self.grants(others)))
     }
 
-    fn state(&self) -> String {
-        format!("{}locked", if self.lock.is_locked() { "" } else { "not " })
-    }
-
     fn is_idle(&self) -> bool {
         !self.lock.is_locked()
     }
@@ -112,10 +108,6 @@ impl Subject for Reentrant {
     /// As that of a new mutex, which it has inside.
     fn planned_ns(&self, others: usize) -> Option<u64> {
         Some(Mutex::new(()).planned_wait_ns(self.grants(others)).saturating_mul(2))
-    }
-
-    fn state(&self) -> String {
-        format!("{}locked", if self.lock.is_locked() { "" } else { "not " })
     }
 
     fn is_idle(&self) -> bool {
