@@ -29,14 +29,10 @@ use core::sync::atomic::Ordering;
 use super::slots::Missed;
 use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
-use super::{Hold, LONG_NS, RangeRwLock};
+use super::{AGAIN, Hold, LONG_NS, RangeRwLock};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{TenurePolicy, Turns};
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
-
-/// How many full ranges in a row there must be before the lock is taken as a whole again, at first
-/// and at most. A change costs about a microsecond. In full ranges; compared with those in a row.
-const REOPEN: (usize, usize) = (64, 65_536);
 
 /// How often a thread has to read next after it was the last to write, for threads to count as
 /// mixed. In reads; compared with how many there were.
@@ -134,8 +130,8 @@ impl<P: Platform> Gate<P> {
     /// The lock is not taken as a whole for a long time, as threads mix.
     fn put_off(&self) {
         self.mixed.store(0, Ordering::Relaxed);
-        self.reopen.store(REOPEN.1, Ordering::Relaxed);
-        self.until_open.store(REOPEN.1, Ordering::Relaxed);
+        self.reopen.store(AGAIN.1, Ordering::Relaxed);
+        self.until_open.store(AGAIN.1, Ordering::Relaxed);
     }
 
     /// Somebody asks for a part: full ranges in a row count from here, and it takes more of them
@@ -143,7 +139,7 @@ impl<P: Platform> Gate<P> {
     fn count_closing(&self) {
         let lasted = P::now().saturating_sub(self.opened.load(Ordering::Relaxed));
         let before = self.reopen.load(Ordering::Relaxed);
-        let next = if lasted > LONG_NS { REOPEN.0 } else { (2 * before).clamp(REOPEN.0, REOPEN.1) };
+        let next = if lasted > LONG_NS { AGAIN.0 } else { (2 * before).clamp(AGAIN.0, AGAIN.1) };
         self.reopen.store(next, Ordering::Relaxed);
         self.until_open.store(next, Ordering::Relaxed);
     }

@@ -147,6 +147,10 @@ use crate::ticket::AdaptiveTicketLock;
 /// that takes nanoseconds, unless the thread was interrupted right there. In looks; compared with
 /// those at one slot that says nothing yet.
 const SLOT_LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
+/// How many ranges, at first and at most, go by before the lock is taken as a whole again, or before ranges are looked at
+/// for stripes: twice as many after each time that it was of no use. A change costs about a microsecond. In ranges;
+/// compared with the full ones in a row, or with those that found no slot since.
+const AGAIN: (usize, usize) = (64, 65_536);
 /// What lasted this long was of use, the lock as a whole or striped: counting begins as at first.
 /// In ns; compared with how long the lock was a whole, or striped.
 const LONG_NS: u64 = 10_000_000;

@@ -4,29 +4,23 @@
 use alloc::vec::Vec;
 
 use super::regions::least_shift;
-use crate::range::LONG_NS;
 use crate::range::span::Span;
+use crate::range::{AGAIN, LONG_NS};
 
 /// How many ranges are looked at together. In ranges; compared with those seen since the last
 /// sample.
 const SAMPLE: usize = 16;
 /// How many of them must be no longer than a region.
 const FIT: usize = SAMPLE * 7 / 8;
-/// How many regions they must be in, at least: fewer ranges have room in the lock itself. In
-/// regions; compared with those that the ranges of a sample are in.
-const SPREAD: usize = 8;
-/// How many ranges to skip before the next sample, after a sample or striping was of no use: at
-/// first and at most. In ranges; compared with those that found no slot since the last sample.
-const SKIP: (u32, u32) = (64, 65_536);
 
 /// The ranges that came when slots had run out.
 #[derive(Default)]
 pub(in crate::range) struct Crowd {
     sample: Vec<Span>,
     /// How many ranges to skip until the next one is looked at.
-    skip: u32,
+    skip: usize,
     /// What `skip` was last.
-    skipped: u32,
+    skipped: usize,
 }
 
 impl Crowd {
@@ -58,7 +52,7 @@ impl Crowd {
     }
 
     fn skip_more(&mut self) {
-        self.skipped = (2 * self.skipped).clamp(SKIP.0, SKIP.1);
+        self.skipped = (2 * self.skipped).clamp(AGAIN.0, AGAIN.1);
         self.skip = self.skipped;
         self.sample = Vec::new();
     }
@@ -73,7 +67,8 @@ impl Crowd {
         let mut regions: Vec<_> = self.sample.iter().map(|span| span.start() >> shift).collect();
         regions.sort_unstable();
         regions.dedup();
-        (regions.len() >= SPREAD).then_some(shift)
+        // Those in fewer regions have room in the lock itself.
+        (regions.len() >= SAMPLE / 2).then_some(shift)
     }
 }
 
