@@ -124,7 +124,6 @@ mod slot;
 #[cfg(not(fairlock_loom))]
 #[cfg_attr(test, allow(dead_code, reason = "tests start what they need"))]
 mod start;
-mod stats;
 #[cfg(not(fairlock_loom))]
 mod thread;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod fork;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod glibc;
+pub(crate) mod index;
 pub(crate) mod memory;
 pub(crate) mod mutex;
 pub(crate) mod pool;

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use super::memory;
 
@@ -90,7 +90,7 @@ fn locate(number: u32) -> (usize, usize) {
 pub(crate) struct Open<E> {
     places: Cell<*mut E>,
     capacity: Cell<usize>,
-    len: Cell<usize>,
+    pub(crate) len: Cell<usize>,
 }
 
 impl<E: Copy + Default + PartialEq> Open<E> {
@@ -101,30 +101,23 @@ impl<E: Copy + Default + PartialEq> Open<E> {
         Self { places: Cell::new(ptr::null_mut()), capacity: Cell::new(0), len: Cell::new(0) }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len.get()
-    }
-
-    /// Whether one more entry needs memory.
-    pub(crate) fn is_full(&self) -> bool {
-        (self.len.get() + 1) * 2 > self.capacity.get()
-    }
-
     /// Makes room for one more entry: false if there is no memory for it. `hash` is that of an entry.
     pub(crate) fn make_room(&self, hash: impl Fn(E) -> u64) -> bool {
-        if !self.is_full() {
+        let (old, len) = (self.places.get(), self.capacity.get());
+        if (self.len.get() + 1) * 2 <= len {
             return true;
         }
-        let (old, len) = (self.places.get(), self.capacity.get());
         let capacity = (len * 2).max(Self::SMALLEST);
         let Some(new) = memory::map(capacity * size_of::<E>()) else { return false };
         self.places.set(new.cast().as_ptr());
+        // A fork in the midst must not leave the child fewer places than it counts.
+        compiler_fence(Ordering::Release);
         self.capacity.set(capacity);
         for at in 0..len {
             // SAFETY: there were so many.
             let entry = unsafe { old.add(at).read() };
             if entry != E::default() {
-                self.write(self.find(hash(entry), |_| false), entry);
+                self.write(self.place(hash(entry), |_| false), entry);
             }
         }
         Self::unmap(old, len);
@@ -144,9 +137,14 @@ impl<E: Copy + Default + PartialEq> Open<E> {
         }
     }
 
-    /// Where the entry of this hash is that `is_it`, or the empty place where it would be. The table
-    /// has some.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(E) -> bool) -> usize {
+    /// Where the entry of this hash is that `is_it`.
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(E) -> bool) -> Option<usize> {
+        let at = (self.capacity.get() > 0).then(|| self.place(hash, is_it))?;
+        (self.get(at) != E::default()).then_some(at)
+    }
+
+    /// Where it is, or the empty place where it would be. The table has some.
+    fn place(&self, hash: u64, is_it: impl Fn(E) -> bool) -> usize {
         let mut at = self.home(hash);
         loop {
             let entry = self.get(at);
@@ -163,15 +161,14 @@ impl<E: Copy + Default + PartialEq> Open<E> {
         unsafe { self.places.get().add(at).read() }
     }
 
-    /// Puts an entry where [`find`](Self::find) has said, in place of the one that is there.
-    pub(crate) fn set(&self, at: usize, entry: E) {
-        if self.get(at) == E::default() {
-            self.len.set(self.len.get() + 1);
-        }
-        self.write(at, entry);
+    /// Adds an entry of this hash, for which there is room.
+    pub(crate) fn add(&self, hash: u64, entry: E) {
+        self.len.set(self.len.get() + 1);
+        self.write(self.place(hash, |_| false), entry);
     }
 
-    fn write(&self, at: usize, entry: E) {
+    /// Puts an entry, of the same hash, in place of one that [was found](Self::find).
+    pub(crate) fn write(&self, at: usize, entry: E) {
         debug_assert!(at < self.capacity.get());
         // SAFETY: below the capacity, and for one thread at a time.
         unsafe { self.places.get().add(at).write(entry) };
@@ -192,7 +189,8 @@ impl<E: Copy + Default + PartialEq> Open<E> {
             next = self.after(next);
         }
         self.write(hole, E::default());
-        self.len.set(self.len.get() - 1);
+        // The child of a fork in the midst of an addition may not have counted it.
+        self.len.set(self.len.get().saturating_sub(1));
     }
 
     /// The place that an entry of this hash has if no other one is there.

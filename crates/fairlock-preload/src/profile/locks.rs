@@ -4,15 +4,15 @@ use core::sync::atomic::Ordering;
 
 use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, kind};
 
-use super::index::{Index, mix};
 use super::records::Records;
 use super::{Target, file};
+use crate::process::index::{Index, hash};
 
 static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
 static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
-static INDEX: Index = Index::new();
+static INDEX: Index = Index::new(hash_of);
 /// Of what nobody holds: a lock may have been at the same address.
-static INDEX_OF_OTHERS: Index = Index::new();
+static INDEX_OF_OTHERS: Index = Index::new(hash_of);
 
 pub(super) fn forget() {
     LOCKS.forget();
@@ -26,8 +26,8 @@ fn address(number: u32) -> Option<usize> {
     LOCKS.get(number).map(|lock| lock.address.load(Ordering::Relaxed) as usize)
 }
 
-fn hash(address: usize) -> u64 {
-    mix(0, address as u64 >> 3)
+fn hash_of(number: u32) -> u64 {
+    address(number).map_or(0, hash)
 }
 
 /// The entry of a lock. If it has none, a new one, with `stack` as its first. `None` if there is
@@ -64,9 +64,8 @@ fn find_in(
 }
 
 fn number(index: &Index, wanted: usize, make: impl FnOnce() -> Option<u32>) -> Option<u32> {
-    let hash_of = |number| address(number).map_or(0, hash);
     let is_it = |number| address(number) == Some(wanted);
-    index.find_or_add(hash(wanted), hash_of, is_it, make).map(|(number, _)| number)
+    index.find_or_add(hash(wanted), is_it, make).map(|(number, _)| number)
 }
 
 /// The number of a lock that has an entry.

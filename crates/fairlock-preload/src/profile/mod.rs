@@ -32,7 +32,6 @@
 //! wait there for a thread that waits for the mutex.
 
 mod file;
-mod index;
 mod locks;
 mod modules;
 mod note;

@@ -4,14 +4,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock_profile::layout::{ChunkKind, PlaceEntry};
 
-use super::index::{Index, mix};
 use super::records::Records;
+use crate::process::index::{Index, mix};
 
 // Relaxed throughout: statistics.
 const RELAXED: Ordering = Ordering::Relaxed;
 
 static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 16);
-static INDEX: Index = Index::new();
+static INDEX: Index = Index::new(|number| place(number).map_or(0, hash));
 
 pub(super) fn forget() {
     PLACES.forget();
@@ -35,9 +35,8 @@ pub(super) fn hash(place: Place) -> u64 {
 
 /// The entry that counts at this place.
 pub(super) fn find(wanted: Place) -> Option<&'static PlaceEntry> {
-    let hash_of = |number| place(number).map_or(0, hash);
     let is_it = |number| place(number) == Some(wanted);
-    let found = INDEX.find_or_add(hash(wanted), hash_of, is_it, || {
+    let found = INDEX.find_or_add(hash(wanted), is_it, || {
         let (number, new) = PLACES.add()?;
         parts(new).iter().zip(wanted).for_each(|(part, value)| part.store(value, RELAXED));
         Some(number)

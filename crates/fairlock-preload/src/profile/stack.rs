@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry, frame};
 
 use super::file;
-use super::index::{Index, mix};
 use super::modules;
+use crate::process::index::{Index, mix};
 use crate::process::memory;
 use crate::process::mutex::Mutex;
 
@@ -309,7 +309,7 @@ pub(super) fn is_on_signal_stack() -> bool {
     }
 }
 
-static INDEX: Index = Index::new();
+static INDEX: Index = Index::new(|number| hash(frames_of(number)));
 /// Where the next stack goes, and how many bytes are left there. Used under the mutex.
 static MUTEX: Mutex = Mutex::new();
 static CHUNK: core::sync::atomic::AtomicPtr<Chunk> =
@@ -352,9 +352,8 @@ fn record(frames: &[Frame]) -> u32 {
     if addresses.is_empty() {
         return 0;
     }
-    let hash_of = |number| hash(frames_of(number));
     let is_it = |number| frames_of(number) == addresses;
-    let found = INDEX.find_or_add(hash(addresses), hash_of, is_it, || add(addresses));
+    let found = INDEX.find_or_add(hash(addresses), is_it, || add(addresses));
     if let Some((_, true)) = found {
         modules::make_sure_of(addresses);
     }

@@ -11,13 +11,13 @@ use fairlock_profile::layout::{
     side,
 };
 
-use super::index::mix;
 use super::note::Note;
 use super::records::Records;
 use super::stack::Memory;
 use super::word::Waiting;
 use super::{Target, enter_process, file, locks, places};
 use crate::process::fork;
+use crate::process::index::mix;
 use crate::process::pool::{Pool, Pooled};
 use crate::process::table::spread_over;
 use crate::process::tls::of_each_thread;

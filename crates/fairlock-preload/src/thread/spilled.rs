@@ -16,37 +16,32 @@ pub(super) struct Spilled(Open<Entry>);
 impl Spilled {
     /// Holds `address` once more; false if there is no memory for it.
     pub(super) fn add(&self, address: usize) -> bool {
-        let has_room = self.0.make_room(|entry| spread(entry.address));
-        if has_room {
-            let at = self.find(address);
-            self.0.set(at, Entry { address, count: self.0.get(at).count + 1 });
+        match self.find(address) {
+            Some(at) => self.0.write(at, Entry { address, count: self.0.get(at).count + 1 }),
+            None if !self.0.make_room(|entry| spread(entry.address)) => return false,
+            None => self.0.add(spread(address), Entry { address, count: 1 }),
         }
-        has_room
+        true
     }
 
     /// Holds `address` once less, if at all.
     pub(super) fn remove(&self, address: usize) {
-        if self.0.len() == 0 {
-            return;
-        }
-        let at = self.find(address);
+        let Some(at) = self.find(address) else { return };
         match self.0.get(at).count {
-            0 => {}
             1 => self.0.take_out(at, |entry| spread(entry.address)),
-            count => self.0.set(at, Entry { address, count: count - 1 }),
+            count => self.0.write(at, Entry { address, count: count - 1 }),
         }
     }
 
     pub(super) fn contains(&self, address: usize) -> bool {
-        self.0.len() > 0 && self.0.get(self.find(address)).count > 0
+        self.find(address).is_some()
     }
 
     pub(super) fn tidy_up(&self) {
         self.0.clear();
     }
 
-    /// Where `address` is, or would be.
-    fn find(&self, address: usize) -> usize {
+    fn find(&self, address: usize) -> Option<usize> {
         self.0.find(spread(address), |entry| entry.address == address)
     }
 }
@@ -82,10 +77,10 @@ mod tests {
             }
             assert_eq!(held.contains(address), model.contains_key(&address));
         }
-        assert_eq!(held.0.len(), model.len());
+        assert_eq!(held.0.len.get(), model.len());
         assert!((1..=3000).all(|n| held.contains(n * 56) == model.contains_key(&(n * 56))));
         held.tidy_up();
-        assert!(!held.contains(56) && held.0.is_full());
+        assert!(!held.contains(56) && held.0.len.get() == 0);
     }
 
     /// However many entries there are, at whatever distance, and in whatever order they are
@@ -95,11 +90,13 @@ mod tests {
         for distance in [56, 64, 4096] {
             let held = empty();
             (1..=100_000).for_each(|n| assert!(held.add(n * distance)));
-            let far = |address| held.0.distance(held.0.home(spread(address)), held.find(address));
+            let far = |address| {
+                held.0.distance(held.0.home(spread(address)), held.find(address).unwrap())
+            };
             let longest = (1..=100_000).map(|n| far(n * distance)).max();
             assert!(longest.unwrap() < 64, "{longest:?}");
             (1..=100_000).for_each(|n| held.remove(n * distance));
-            assert_eq!(held.0.len(), 0);
+            assert_eq!(held.0.len.get(), 0);
             held.tidy_up();
         }
     }
