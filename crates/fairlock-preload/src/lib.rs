@@ -65,7 +65,7 @@
 //!
 //! * A thread that reads, and waits for another thread to read the same lock for the first
 //!   time, waits for 50 ms or longer once a writer waits: only then is that other one let in
-//!   past the writer (`posix::grace`), and never where the lock's kind prefers writers.
+//!   past the writer (`posix::kind`), and never where the lock's kind prefers writers.
 //! * Who calls glibc's functions by another way, a library loaded with `RTLD_DEEPBIND` or
 //!   `dlvsym`, must not share a lock with others.
 //! * Race detectors do not know these locks: helgrind, DRD and, if this library comes

@@ -13,8 +13,8 @@ use fairlock::platform::linux::Linux;
 use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
 use crate::process::index::{Index, Locked, hash};
+use crate::process::memory::{Pool, Pooled};
 use crate::process::mutex::Mutex;
-use crate::process::pool::{Pool, Pooled};
 use crate::slot::Slots;
 use crate::thread::{self, Preload, Recorded};
 

@@ -1,15 +1,12 @@
 //! A `pthread_rwlock_t`, and what POSIX and glibc say about it. Mutexes and condition variables are
 //! in `mutex` and `cond`.
 
-#[cfg(not(test))]
-mod asleep;
 mod cond;
 mod enter;
-mod grace;
 mod kind;
 mod mutex;
 #[cfg(not(test))]
-pub(crate) mod spin;
+pub(crate) mod observed;
 #[cfg(not(test))] // a test's own locks are libc's
 mod symbols;
 pub(crate) mod until;
@@ -332,7 +329,7 @@ impl Lock {
         let mut next_look = || {
             let now = Preload::now();
             slot.still.note(&self.turns, now);
-            look = deadline.min(now + grace::GRACE_NS / 2);
+            look = deadline.min(now + kind::GRACE_NS / 2);
             look
         };
         loop {
@@ -350,7 +347,7 @@ impl Lock {
     /// A reader that would wait for queued writers joins those inside, if it may.
     fn passes(&self, slot: &Slot) -> bool {
         !slot.sem().is_write_locked()
-            && grace::may_pass(slot, &self.turns)
+            && kind::may_pass(slot, &self.turns)
             && slot.sem().try_read_recursive()
     }
 

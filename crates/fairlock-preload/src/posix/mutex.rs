@@ -15,9 +15,8 @@ use super::enter::{Inflatable, try_write_slot, write_slot};
 use super::if_aligned;
 use super::until::Until;
 use crate::head::Exit;
-use crate::process::alone;
 use crate::process::config::{self, Kind};
-use crate::process::glibc::Words;
+use crate::process::glibc::{Words, is_alone};
 use crate::process::real;
 use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Target};
@@ -90,7 +89,7 @@ impl Mutex {
         if !kind.may_be_ours() || self.seems_inflated() {
             return false;
         }
-        let taken = match alone::is_alone() {
+        let taken = match is_alone() {
             true => self.head.write_alone(),
             false => self.head.write_at_once(),
         };
@@ -223,7 +222,7 @@ impl Mutex {
         }
         self.words.owner.store(0, Ordering::Relaxed);
         let left = !self.seems_inflated()
-            && match alone::is_alone() {
+            && match is_alone() {
                 true => self.head.leave_write_alone(),
                 false => self.head.leave_write_at_once(),
             };

@@ -15,7 +15,7 @@ use libc::{
 
 use super::cond::{self, Cond as Ours};
 use super::until::{Until, is_known};
-use super::{Lock, asleep, kind, mutex as mutexes, spin};
+use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind};
 use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
 use crate::profile;
@@ -197,23 +197,23 @@ symbols! {
     }
 
     "C-unwind" pthread_spin_lock(lock: Spin) {
-        if spin::take_as_glibc(lock) { 0 } else { spin::lock(lock) }
+        if observed::take_as_glibc(lock) { 0 } else { observed::spin_lock(lock) }
     }
     "C-unwind" pthread_spin_trylock(lock: Spin) {
-        if spin::take_as_glibc(lock) { 0 } else { spin::try_lock(lock) }
+        if observed::take_as_glibc(lock) { 0 } else { observed::spin_try_lock(lock) }
     }
     "C-unwind" pthread_spin_unlock(lock: Spin) {
-        if spin::release_as_glibc(lock) { 0 } else { spin::unlock(lock) }
+        if observed::release_as_glibc(lock) { 0 } else { observed::spin_unlock(lock) }
     }
 
     "C-unwind" sem_wait(semaphore: Semaphore) {
-        asleep::at_semaphore(semaphore, || real::sem_wait(semaphore))
+        observed::at_semaphore(semaphore, || real::sem_wait(semaphore))
     }
     "C-unwind" sem_timedwait(semaphore: Semaphore, time: Time) {
-        asleep::at_semaphore(semaphore, || real::sem_timedwait(semaphore, time))
+        observed::at_semaphore(semaphore, || real::sem_timedwait(semaphore, time))
     }
     "C-unwind" sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) {
-        asleep::at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, time))
+        observed::at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, time))
     }
 
     // For the profile: what is loaded later may have the same addresses.

@@ -4,9 +4,8 @@
 
 use core::ops::Deref;
 
-use super::mutex::{Guard, Mutex};
-use super::signals::Blocked;
-use super::table::Open;
+use super::memory::Open;
+use super::mutex::{Blocked, Guard, Mutex};
 
 /// How long a thread waits for a table. The holder is quick, or blocks signals; but a handler that
 /// came just before may wait for this thread. In ns; compared with the time since the thread came.

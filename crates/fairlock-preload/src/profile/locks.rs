@@ -1,12 +1,13 @@
-//! The locks of this process, by address and by number.
+//! The locks of this process, by address and by number; and where threads have waited for one, or held it
+//! meanwhile.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, kind};
+use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, PlaceEntry, kind};
 
 use super::records::Records;
 use super::{Target, file};
-use crate::process::index::{Index, hash};
+use crate::process::index::{Index, hash, mix};
 
 static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
 static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
@@ -19,6 +20,8 @@ pub(super) fn forget() {
     CONTENTION.forget();
     INDEX.forget();
     INDEX_OF_OTHERS.forget();
+    PLACES.forget();
+    INDEX_OF_PLACES.forget();
 }
 
 /// The address of an entry.
@@ -145,4 +148,36 @@ pub(super) fn contended_since(
         }
     }
     end
+}
+
+static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 16);
+static INDEX_OF_PLACES: Index = Index::new(|number| place(number).map_or(0, hash_of_place));
+
+/// A lock's number plus one, a stack, and in which way the lock was waited for or held there.
+type Place = [u32; 3];
+
+fn parts(place: &PlaceEntry) -> [&AtomicU32; 3] {
+    [&place.lock, &place.stack, &place.side]
+}
+
+fn place(number: u32) -> Option<Place> {
+    PLACES.get(number).map(|place| parts(place).map(|part| part.load(Ordering::Relaxed)))
+}
+
+pub(super) fn hash_of_place(place: Place) -> u64 {
+    place.iter().fold(0, |hash, &part| mix(hash, part.into()))
+}
+
+/// The entry that counts at this place.
+pub(super) fn find_place(wanted: Place) -> Option<&'static PlaceEntry> {
+    let is_it = |number| place(number) == Some(wanted);
+    let found = INDEX_OF_PLACES.find_or_add(hash_of_place(wanted), is_it, || {
+        let (number, new) = PLACES.add()?;
+        parts(new)
+            .iter()
+            .zip(wanted)
+            .for_each(|(part, value)| part.store(value, Ordering::Relaxed));
+        Some(number)
+    });
+    found.and_then(|(number, _)| PLACES.get(number))
 }

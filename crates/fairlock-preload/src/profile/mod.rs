@@ -34,8 +34,6 @@
 mod file;
 mod locks;
 mod modules;
-mod note;
-mod places;
 mod records;
 mod stack;
 mod thread;
@@ -133,7 +131,6 @@ fn open(here: u32) {
     let opened = file::open(parent);
     locks::forget();
     wait::forget();
-    places::forget();
     thread::forget();
     stack::forget();
     modules::forget();

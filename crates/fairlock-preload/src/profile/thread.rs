@@ -7,19 +7,18 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fairlock::platform::System;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS,
-    side,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
+    ThreadEntry, WAYS, side,
 };
 
-use super::note::Note;
 use super::records::Records;
 use super::stack::Memory;
 use super::word::Waiting;
-use super::{Target, enter_process, file, locks, places};
+use super::{Target, enter_process, file, locks};
 use crate::process::fork;
 use crate::process::index::mix;
-use crate::process::pool::{Pool, Pooled};
-use crate::process::table::spread_over;
+use crate::process::memory::spread_over;
+use crate::process::memory::{Pool, Pooled};
 use crate::process::tls::of_each_thread;
 use crate::thread;
 use crate::thread::Preload;
@@ -100,7 +99,7 @@ pub(super) struct Local {
 // SAFETY: one thread has it until that ends; the others know nothing of it but its number.
 unsafe impl Sync for Local {}
 
-/// A place, and what [`places::find`] has found for it.
+/// A place, and what [`locks::find_place`] has found for it.
 type Known = ([u32; 3], &'static PlaceEntry);
 
 /// How many places a thread knows at a time.
@@ -515,13 +514,13 @@ impl Local {
     }
 
     /// Counts that `count` threads waited `waited` nanoseconds in all, at a place: see
-    /// [`places::find`].
+    /// [`locks::find_place`].
     pub(super) fn count_at(&self, place: [u32; 3], count: u64, waited: u64) {
-        let known = &self.places[places::hash(place) as usize % PLACES];
+        let known = &self.places[locks::hash_of_place(place) as usize % PLACES];
         let entry = match known.get() {
             Some((known, entry)) if known == place => entry,
             _ => {
-                let Some(entry) = places::find(place) else { return file::lose() };
+                let Some(entry) = locks::find_place(place) else { return file::lose() };
                 known.set(Some((place, entry)));
                 entry
             }
@@ -563,6 +562,55 @@ fn raise(count: &AtomicU64, to: u64) {
     }
 }
 
+// Relaxed throughout: statistics.
+const RELAXED: Ordering = Ordering::Relaxed;
+
+/// What a thread knows of a wait that is over, or of a release, until it counts that where all threads
+/// count: see [`NoteEntry`].
+///
+/// The counts of a lock are shared: each wait would move several cache lines from another CPU, while
+/// the thread holds the lock that others want. So a thread notes it first, in its own part of the
+/// file, and counts many at once after a release. Whoever reads the file counts the notes, too.
+#[derive(Clone, Copy)]
+pub(super) struct Note {
+    /// The number of the lock.
+    pub(super) lock: u32,
+    pub(super) stack: u32,
+    pub(super) side: u32,
+    /// It stands for so many waits.
+    pub(super) times: u32,
+    pub(super) waited: u64,
+    pub(super) passed: u64,
+    pub(super) held: Option<u64>,
+}
+
+impl Note {
+    pub(super) fn write(&self, to: &NoteEntry) {
+        to.stack.store(self.stack, RELAXED);
+        to.side.store(self.side, RELAXED);
+        to.times.store(self.times, RELAXED);
+        to.passed.store(u32::try_from(self.passed).unwrap_or(u32::MAX), RELAXED);
+        to.waited_ns.store(self.waited, RELAXED);
+        to.held_ns.store(self.held.map_or(0, |held| held + 1), RELAXED);
+        to.lock.store(self.lock + 1, RELAXED);
+    }
+
+    /// The note of an entry, which is empty afterwards.
+    pub(super) fn take(from: &NoteEntry) -> Option<Self> {
+        let lock = from.lock.load(RELAXED).checked_sub(1)?;
+        from.lock.store(0, RELAXED);
+        Some(Self {
+            lock,
+            stack: from.stack.load(RELAXED),
+            side: from.side.load(RELAXED),
+            times: from.times.load(RELAXED),
+            waited: from.waited_ns.load(RELAXED),
+            passed: from.passed.load(RELAXED).into(),
+            held: from.held_ns.load(RELAXED).checked_sub(1),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -576,5 +624,35 @@ mod tests {
         assert!((0..3).all(|_| Busy::begin().is_none()));
         drop(busy);
         assert!(Busy::begin().is_some());
+    }
+}
+
+#[cfg(test)]
+mod note_tests {
+    use super::*;
+    use fairlock_profile::layout::side;
+
+    #[test]
+    fn what_was_noted_is_counted_once() {
+        // SAFETY: atomic numbers.
+        let entry: NoteEntry = unsafe { core::mem::zeroed() };
+        assert!(Note::take(&entry).is_none());
+        for held in [None, Some(0), Some(7)] {
+            let note = Note {
+                lock: 0,
+                stack: 3,
+                side: side::HELD,
+                times: 8,
+                waited: 5,
+                passed: 1 << 40,
+                held,
+            };
+            note.write(&entry);
+            let found = Note::take(&entry).unwrap();
+            assert_eq!((found.lock, found.stack, found.side), (0, 3, side::HELD));
+            assert_eq!((found.times, found.waited, found.held), (8, 5, held));
+            assert_eq!(found.passed, u32::MAX.into(), "as many as there is room for");
+            assert!(Note::take(&entry).is_none());
+        }
     }
 }

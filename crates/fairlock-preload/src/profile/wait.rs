@@ -10,8 +10,7 @@ use fairlock_profile::layout::{
 };
 use libc::{EBUSY, ETIMEDOUT};
 
-use super::note::Note;
-use super::thread::{self, Busy, Local};
+use super::thread::{self, Busy, Local, Note};
 use super::word::{Waiting, begins, charge_until, ends};
 use super::{THRESHOLD_NS, Target, file, locks, threshold};
 use crate::process::mutex::Mutex;

@@ -3,7 +3,6 @@
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod cancel;
 pub(crate) mod held;
-mod spilled;
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
@@ -17,8 +16,8 @@ use fairlock::wait::Thread;
 
 use self::held::Held;
 use crate::process::config::{self, Kind, Mode};
+use crate::process::memory::{Pool, Pooled};
 use crate::process::mutex::{Guard, Mutex};
-use crate::process::pool::{Pool, Pooled};
 use crate::process::tls::of_each_thread;
 use crate::process::{clock, fork, glibc};
 

@@ -5,12 +5,11 @@
 //! those of a process that this one was forked from, hold no queue. Shared condition variables are
 //! glibc's.
 
-mod shared;
-
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::System;
 use fairlock::wait::WaitError;
@@ -18,9 +17,11 @@ use fairlock_profile::layout::kind;
 use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};
 
 use super::if_aligned;
+use super::kind::GRACE_NS;
 use super::mutex;
 use super::until::Until;
 use crate::process::config::{self, Kind};
+use crate::process::memory::spread_over;
 use crate::process::mutex::Mutex;
 use crate::process::word::{CondFlags, Count};
 use crate::profile;
@@ -249,7 +250,7 @@ pub(super) unsafe fn wait(
         match (until(), ours) {
             (Err(errno), _) => errno,
             (Ok(until), Some(ours)) => ours.wait(mutex, &until),
-            (Ok(until), None) => shared::wait(cond, mutex, &until),
+            (Ok(until), None) => wait_in_place(cond, mutex, &until),
         }
     }
 }
@@ -269,8 +270,99 @@ pub(super) unsafe fn notify(
             0
         }
         None => {
-            shared::notify(cond);
+            notify_place(cond);
             or_glibc_s()
         }
+    }
+}
+
+// ---- those of glibc, with a mutex that is not ----
+
+/// Where threads wait with a mutex of ours for a condition variable of glibc's, as it is shared or misaligned.
+///
+/// glibc would unlock the mutex as one of its own, so such a wait is not in glibc's queue. It ends with
+/// the next notification, by this process, of any condition variable that shares its place in `PLACES`.
+/// After a while it ends for no reason, as POSIX allows: the notification of another process, which
+/// has no part in the mutex, is found in that way, and so is a cancellation. No lock is taken: a
+/// thread that a signal stops anywhere is in nobody's way.
+struct Place {
+    waiting: Count,
+    /// Counts the notifications while threads wait, which sleep on it.
+    notified: AtomicU32,
+}
+
+static PLACES: [Place; 16] =
+    [const { Place { waiting: Count::new(), notified: AtomicU32::new(0) } }; 16];
+
+fn place(cond: *mut pthread_cond_t) -> &'static Place {
+    &PLACES[spread_over(cond as usize, PLACES.len())]
+}
+
+/// # Safety
+/// The caller holds the mutex.
+unsafe fn wait_in_place(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    until: &Until,
+) -> c_int {
+    let place = place(cond);
+    let cancels = Deferred::begin();
+    // Relaxed throughout: who notifies after a change that was made under the mutex has taken it since.
+    place.waiting.add();
+    let seen = place.notified.load(Ordering::Relaxed);
+    let sleep = || {
+        let longest = Preload::now() + GRACE_NS;
+        let _ = until.wait_for(|deadline| {
+            Preload::wait(&place.notified, seen, Some(deadline.min(longest)), false);
+            Ok(())
+        });
+    };
+    // SAFETY: the caller's promise.
+    let result = unsafe { away_from(cond, mutex, until, sleep) };
+    place.waiting.remove();
+    cancels.end(true);
+    result
+}
+
+/// A condition variable of glibc's is notified: wakes those that do not wait in glibc's queue.
+#[cold]
+fn notify_place(cond: *mut pthread_cond_t) {
+    let place = place(cond);
+    if place.waiting.any() {
+        place.notified.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..place.waiting.get() {
+            Preload::wake_one(&place.notified);
+        }
+    }
+}
+
+#[cfg(test)]
+mod shared_tests {
+    use super::*;
+
+    /// Each notification in the child would make a system call for each of them, for ever.
+    #[test]
+    fn nobody_waits_in_a_child_who_waits_in_its_parent() {
+        let mut cond = libc::PTHREAD_COND_INITIALIZER;
+        let place = place(&mut cond);
+        place.waiting.add();
+        let before = place.notified.load(Ordering::Relaxed);
+        // SAFETY: the child makes system calls only.
+        unsafe {
+            match libc::syscall(libc::SYS_fork) {
+                0 => {
+                    notify_place(&mut cond);
+                    libc::_exit((place.notified.load(Ordering::Relaxed) != before).into());
+                }
+                child => {
+                    let mut status = -1;
+                    assert_eq!(libc::waitpid(child as _, &mut status, 0) as i64, child);
+                    assert_eq!(status, 0);
+                }
+            }
+        }
+        notify_place(&mut cond);
+        assert_ne!(place.notified.load(Ordering::Relaxed), before, "here somebody waits");
+        place.waiting.remove();
     }
 }
