@@ -88,7 +88,6 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// As [`write_at_once`](Self::write_at_once), where the process has one thread, whose signal
     /// handlers leave a lock as they find it: without a locked operation.
     #[inline(always)]
-    #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
     pub(crate) fn write_alone(&self) -> bool {
         // Relaxed, here and below: there is no other thread to order it for. A thread that is made
         // later sees it.
@@ -100,7 +99,6 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 
     #[inline(always)]
-    #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
     pub(crate) fn leave_write_alone(&self) -> bool {
         let writes = self.word.load(Ordering::Relaxed) == Word::WRITTEN.0;
         if writes {
@@ -184,7 +182,6 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 
     /// Whether somebody is inside the thin lock.
-    #[cfg_attr(test, allow(dead_code, reason = "asked before a mutex is destroyed"))]
     pub(crate) fn is_held(&self) -> bool {
         thin(self.load()) != Word::FREE
     }
@@ -206,7 +203,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
             if let Some(other) = Self::follow(word, address) {
                 return Err(other);
             }
-            slot.adopt(thin(word).holders());
+            slot.adopt(thin(word));
             match self.install(word, slot) {
                 Ok(()) => return Ok(()),
                 Err(now) => {

@@ -8,7 +8,7 @@ use fairlock::events::EventCounts;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
-use crate::word::{Holders, Identity, Owner, Still};
+use crate::word::{Identity, Owner, Still, Word};
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
@@ -150,7 +150,6 @@ impl<P: Platform> Slot<P> {
     ///
     /// # Safety
     /// Nobody has used it in this process, and one thread does this.
-    #[cfg_attr(fairlock_loom, allow(dead_code, reason = "models do not fork"))]
     pub(crate) unsafe fn enter_process(&self, process: u32) {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.sem.get() }.forget_waiters();
@@ -161,14 +160,15 @@ impl<P: Platform> Slot<P> {
         self.process.store(process, Ordering::Release);
     }
 
-    /// These hold the lock, which nobody else knows yet.
-    pub(crate) fn adopt(&self, holders: Holders) {
-        match holders {
-            Holders::Readers(0) => {}
-            // SAFETY: nobody knows the lock, so nobody has it.
-            Holders::Readers(count) => unsafe { self.sem().adopt_readers(count as usize) },
-            // SAFETY: as above.
-            Holders::Writer => unsafe { self.sem().adopt_writer() },
+    /// Those inside the thin lock, whose word this is, hold the lock, which nobody else knows yet.
+    pub(crate) fn adopt(&self, thin: Word) {
+        // SAFETY: nobody knows the lock, so nobody has it.
+        unsafe {
+            if thin.is_written() {
+                self.sem().adopt_writer();
+            } else if thin.readers() > 0 {
+                self.sem().adopt_readers(thin.readers());
+            }
         }
     }
 }

@@ -29,13 +29,6 @@ const NONCE_SHIFT: u32 = u64::BITS - NONCE_BITS;
 const NONCE_BITS: u32 = 19;
 const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
 
-/// Who is inside a thin lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holders {
-    Readers(u64),
-    Writer,
-}
-
 impl Word {
     pub(crate) const FREE: Self = Self(0);
     pub(crate) const WRITTEN: Self = Self(WRITER);
@@ -83,8 +76,9 @@ impl Word {
         Self(self.0 - READER)
     }
 
-    pub(crate) fn holders(self) -> Holders {
-        if self.is_written() { Holders::Writer } else { Holders::Readers(self.0 >> READER_SHIFT) }
+    /// How many readers are inside a thin lock in which no writer is.
+    pub(crate) fn readers(self) -> usize {
+        (self.0 >> READER_SHIFT) as usize
     }
 
     /// The number of the slot, of an inflated lock.

@@ -164,22 +164,23 @@ impl Cond {
     #[inline(always)]
     pub(super) fn signal(&self) {
         if self.waiting.any() {
-            self.locked(Queue::notify_one).wake();
+            self.locked(|queue| queue.notify(1)).wake();
         }
     }
 
     #[inline(always)]
     pub(super) fn broadcast(&self) {
         if self.waiting.any() {
-            self.locked(Queue::notify_all).wake();
+            self.locked(|queue| queue.notify(usize::MAX)).wake();
         }
     }
 
     /// Waits for those that have given up, and not yet taken themselves out.
-    pub(super) fn destroy(&self) {
+    pub(super) fn destroy(&self) -> c_int {
         while self.locked(|queue| queue.somebody_leaves()) {
             nap();
         }
+        0
     }
 
     fn locked<R>(&self, f: impl FnOnce(&mut Queue<Preload>) -> R) -> R {

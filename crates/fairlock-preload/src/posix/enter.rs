@@ -37,7 +37,7 @@ pub(super) trait Inflatable: Sized {
 
     /// An attempt on the thin lock, unless such attempts are not to be made.
     fn enter(&self, me: &State, attempt: Attempt) -> Entry<Preload> {
-        let mut inflates = me.observes() && self.head().slot(self.address()).is_none();
+        let mut inflates = me.observes.get() && self.head().slot(self.address()).is_none();
         loop {
             if inflates && let Some(slot) = self.inflate() {
                 return Entry::Inflated(slot);
@@ -160,7 +160,7 @@ fn leave(slot: &'static Slot) {
 
 pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
     // Statistics count what goes past the queue, which `write_again` does not.
-    let at_once = if me.observes() { slot.sem().try_write() } else { slot.sem().write_again() };
+    let at_once = if me.observes.get() { slot.sem().try_write() } else { slot.sem().write_again() };
     if at_once {
         return Ok(());
     }
@@ -209,7 +209,7 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
 /// Waits, and notes for how long if statistics are asked for.
 #[inline(always)]
 pub(super) fn timed<T>(slot: &Slot, me: &State, wait: impl FnOnce() -> T) -> T {
-    if !me.observes() {
+    if !me.observes.get() {
         return wait();
     }
     let began = Preload::now();

@@ -67,37 +67,18 @@ impl Kind {
     }
 }
 
-/// How many writers that come first are in the queue or on their way to it: from the moment in
-/// which they found the lock taken, no reader gets in before them.
-#[repr(transparent)]
-pub(super) struct Announced(Count);
-
-impl Announced {
-    pub(super) fn any(&self) -> bool {
-        self.0.any()
-    }
-
-    pub(super) fn add(&self) {
-        self.0.add();
-    }
-
-    pub(super) fn remove(&self) {
-        self.0.remove();
-    }
-
-    /// Waits until there are none, or `queued` says that they are in the queue, where readers can
-    /// queue behind them, or nothing moves: the writer does not run, or is in another copy of the lock.
-    pub(super) fn wait(&self, queued: impl Fn() -> bool) {
-        let began = Preload::now();
-        while self.any() && !queued() {
-            let waited = Preload::now() - began;
-            if waited >= GRACE_NS {
-                return;
-            } else if waited < super::SPIN_NS {
-                Preload::pause();
-            } else {
-                nap();
-            }
+/// Waits until no writers are announced, or `queued` says that they are in the queue, where readers can
+/// queue behind them, or nothing moves: the writer does not run, or is in another copy of the lock.
+pub(super) fn wait_for_announced(announced: &Count, queued: impl Fn() -> bool) {
+    let began = Preload::now();
+    while announced.any() && !queued() {
+        let waited = Preload::now() - began;
+        if waited >= GRACE_NS {
+            return;
+        } else if waited < super::SPIN_NS {
+            Preload::pause();
+        } else {
+            nap();
         }
     }
 }

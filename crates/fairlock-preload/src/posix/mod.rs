@@ -22,10 +22,11 @@ use fairlock_profile::layout::{self, side};
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::enter::{Inflatable, Inside, timed, try_write_slot, write_slot};
-use self::kind::{Announced, Kind};
+use self::kind::Kind;
 use self::until::Until;
 use crate::head::{Entry, Exit};
 use crate::process::real::Rwlock;
+use crate::process::word::Count;
 use crate::process::{config, real};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
@@ -65,8 +66,9 @@ pub(crate) struct Lock {
     writer: AtomicU32,
     /// `__shared`: not zero if the lock is used by several processes.
     shared: u32,
-    /// Writers that come first. (`__rwelision` and padding)
-    announced: Announced,
+    /// How many writers that come first are in the queue or on their way to it: from the moment in
+    /// which they found the lock taken, no reader gets in before them. (`__rwelision` and padding)
+    announced: Count,
     /// Counts the writers that got into the inflated lock.
     turns: Turns,
     _padding: u32,
@@ -134,7 +136,7 @@ impl Lock {
     /// Reads a thin lock, if nothing is special. (Then nobody writes it, this thread included.)
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
-        let held = thread::state().held();
+        let held = &thread::state().held;
         let taken = held.has_room() && self.seems_thin() && self.head.read_at_once();
         if taken {
             held.push_in_room(self.address());
@@ -145,9 +147,9 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn write_at_once(&self) -> bool {
         let me = thread::state();
-        let taken = me.is_plain() && self.seems_thin() && self.head.write_at_once();
+        let taken = me.plain.get() && self.seems_thin() && self.head.write_at_once();
         if taken {
-            self.set_writer(me.tid());
+            self.set_writer(me.tid.get());
         }
         taken
     }
@@ -156,14 +158,14 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn unlock_at_once(&self) -> bool {
         let me = thread::state();
-        if !me.is_plain() || !self.seems_thin() {
+        if !me.plain.get() || !self.seems_thin() {
             return false;
         }
         // As soon as the lock is given up below, it may be gone.
-        if me.held().is_last(self.address()) {
+        if me.held.is_last(self.address()) {
             let left = self.head.leave_read_at_once();
             if left {
-                me.held().remove_last();
+                me.held.remove_last();
             }
             return left;
         }
@@ -183,7 +185,7 @@ impl Lock {
     /// Relaxed: a thread finds its own number only if it stored it.
     #[inline(always)]
     fn is_writer(&self, me: &State) -> bool {
-        self.writer.load(Ordering::Relaxed) == me.tid()
+        self.writer.load(Ordering::Relaxed) == me.tid.get()
     }
 
     /// Relaxed: see above.
@@ -251,7 +253,7 @@ impl Lock {
         let address = self.address();
         // As soon as the lock is given up below, it may be gone.
         match self.head.leave(address, || self.set_writer(0)) {
-            Exit::Reader => me.held().remove(address),
+            Exit::Reader => me.held.remove(address),
             Exit::Writer | Exit::Free => {}
             Exit::Inflated(slot) => self.leave_slot(me, registry::here(slot)),
         }
@@ -269,7 +271,7 @@ impl Lock {
         } else if slot.sem().is_locked() {
             // SAFETY: held, and not for writing.
             unsafe { slot.sem().unlock_read() };
-            me.held().remove(address);
+            me.held.remove(address);
         }
         whole.end();
     }
@@ -284,7 +286,7 @@ impl Lock {
     }
 
     fn reads_already(&self, me: &State) -> bool {
-        me.held().contains(self.address())
+        me.held.contains(self.address())
     }
 
     /// Whether writers that come first wait, or are about to.
@@ -295,7 +297,7 @@ impl Lock {
     /// Lets such writers queue before the caller, unless the caller reads already.
     fn wait_for_announced(&self, me: &State) {
         if self.are_announced() && !self.reads_already(me) {
-            self.announced.wait(|| {
+            kind::wait_for_announced(&self.announced, || {
                 let slot = self.head.slot(self.address());
                 slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
             });
@@ -308,7 +310,7 @@ impl Lock {
         let again = self.reads_already(me);
         let preferred = self.kind().reader_priority();
         me.with_more_priority(preferred, || {
-            if again || preferred > 0 || me.observes() {
+            if again || preferred > 0 || me.observes.get() {
                 match try_read_slot(slot, again) {
                     // `again` may be wrong, if another thread has released what this one took: then
                     // it waits.
@@ -371,32 +373,34 @@ impl Lock {
     }
 
     fn note_read(&self, me: &State, taken: Inside) -> c_int {
-        let slot = match taken {
-            Ok(slot) => slot,
-            Err(errno) => return errno,
-        };
-        self.note_form(slot.is_some());
-        me.held().push(self.address());
-        if let Some(slot) = slot.filter(|_| me.observes()) {
-            slot.stats.note_read();
-        }
-        0
+        taken.map_or_else(
+            |errno| errno,
+            |slot| {
+                self.note_form(slot.is_some());
+                me.held.push(self.address());
+                if let Some(slot) = slot.filter(|_| me.observes.get()) {
+                    slot.stats.note_read();
+                }
+                0
+            },
+        )
     }
 
     fn note_write(&self, me: &State, taken: Inside) -> c_int {
-        let slot = match taken {
-            Ok(slot) => slot,
-            Err(errno) => return errno,
-        };
-        self.note_form(slot.is_some());
-        self.set_writer(me.tid());
-        if let Some(slot) = slot {
-            self.turns.count();
-            if me.observes() {
-                slot.stats.note_write(me.tid());
-            }
-        }
-        0
+        taken.map_or_else(
+            |errno| errno,
+            |slot| {
+                self.note_form(slot.is_some());
+                self.set_writer(me.tid.get());
+                if let Some(slot) = slot {
+                    self.turns.count();
+                    if me.observes.get() {
+                        slot.stats.note_write(me.tid.get());
+                    }
+                }
+                0
+            },
+        )
     }
 }
 
@@ -418,6 +422,17 @@ fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
 unsafe fn ours<'a>(lock: Rwlock) -> Option<&'a Lock> {
     // SAFETY: the caller's promise.
     unsafe { Lock::at(lock) }.filter(|lock| lock.is_ours())
+}
+
+/// Done `at_once`, to a lock that is not misaligned; or else `in_general`.
+#[inline(always)]
+unsafe fn at_once_or(
+    lock: Rwlock,
+    at_once: fn(&Lock) -> bool,
+    in_general: unsafe extern "C-unwind" fn(Rwlock) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { if Lock::at(lock).is_some_and(at_once) { 0 } else { in_general(lock) } }
 }
 
 /// What is done by `ours` to a lock of ours.
@@ -474,30 +489,18 @@ unsafe fn take(
 
 #[cold]
 #[inline(never)]
-unsafe extern "C-unwind" fn read(lock: Rwlock) -> c_int {
+unsafe extern "C-unwind" fn lock<const SIDE: u32>(lock: Rwlock) -> c_int {
+    let is_read = SIDE == side::READ;
+    let glibc_s = if is_read { real::pthread_rwlock_rdlock } else { real::pthread_rwlock_wrlock };
     // SAFETY: the caller's promise.
-    unsafe { take(lock, side::READ, Ok(Until::Forever), || real::pthread_rwlock_rdlock(lock)) }
+    unsafe { take(lock, SIDE, Ok(Until::Forever), || glibc_s(lock)) }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C-unwind" fn write(lock: Rwlock) -> c_int {
+unsafe extern "C-unwind" fn try_lock<const SIDE: u32>(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { take(lock, side::WRITE, Ok(Until::Forever), || real::pthread_rwlock_wrlock(lock)) }
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn try_read(lock: Rwlock) -> c_int {
-    // SAFETY: the caller's promise.
-    profile::attempt(target(lock, side::READ), || unsafe { attempt(lock, side::READ) })
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn try_write(lock: Rwlock) -> c_int {
-    // SAFETY: the caller's promise.
-    profile::attempt(target(lock, side::WRITE), || unsafe { attempt(lock, side::WRITE) })
+    profile::attempt(target(lock, SIDE), || unsafe { attempt(lock, SIDE) })
 }
 
 #[cold]

@@ -11,7 +11,7 @@ use fairlock::wait::Wait;
 use fairlock_profile::layout::{kind, side};
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_mutex_t};
 
-use super::enter::{Inflatable, try_write_slot, write_slot};
+use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
 use super::if_aligned;
 use super::until::Until;
 use crate::head::Exit;
@@ -107,7 +107,7 @@ impl Mutex {
             return false;
         }
         if kind.knows_its_owner()
-            && (self.words.owner.load(Ordering::Relaxed) != me.tid()
+            && (self.words.owner.load(Ordering::Relaxed) != me.tid.get()
                 || self.words.count.load(Ordering::Relaxed) > 1)
         {
             return false;
@@ -133,8 +133,9 @@ impl Mutex {
             None => Until::Forever,
             Some(until) => {
                 let entry = self.enter(me, Head::write);
-                if let Ok(slot) = self.inside(entry, false, try_write_slot) {
-                    return self.taken(kind, me, slot);
+                let taken = self.inside(entry, false, try_write_slot);
+                if taken.is_ok() {
+                    return self.taken(kind, me, taken);
                 }
                 match until() {
                     Ok(until) => until,
@@ -144,10 +145,7 @@ impl Mutex {
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
         let take = |slot: &_, until: &_| write_slot(slot, me, until);
-        match self.wait_inside(me, entry, Head::write, &until, take) {
-            Ok(slot) => self.taken(kind, me, slot),
-            Err(errno) => errno,
-        }
+        self.taken(kind, me, self.wait_inside(me, entry, Head::write, &until, take))
     }
 
     /// Takes the mutex without waiting: by `try_slot` if it is inflated.
@@ -158,10 +156,7 @@ impl Mutex {
             return self.lock_again();
         }
         let entry = self.enter(me, Head::write);
-        match self.inside(entry, false, try_slot) {
-            Ok(slot) => self.taken(kind, me, slot),
-            Err(errno) => errno,
-        }
+        self.taken(kind, me, self.inside(entry, false, try_slot))
     }
 
     fn is_owned_by(&self, me: &State) -> bool {
@@ -177,13 +172,17 @@ impl Mutex {
         0
     }
 
-    fn taken(&self, kind: MutexKind, me: &State, slot: Option<&Slot>) -> c_int {
+    fn taken(&self, kind: MutexKind, me: &State, taken: Inside) -> c_int {
+        let slot = match taken {
+            Ok(slot) => slot,
+            Err(errno) => return errno,
+        };
         self.note(kind, me);
         if self.seems_inflated() != slot.is_some() {
             self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
         }
-        if let Some(slot) = slot.filter(|_| me.observes()) {
-            slot.stats.note_write(me.tid());
+        if let Some(slot) = slot.filter(|_| me.observes.get()) {
+            slot.stats.note_write(me.tid.get());
         }
         0
     }
@@ -191,7 +190,7 @@ impl Mutex {
     /// The caller has taken the mutex, and notes that.
     #[inline(always)]
     fn note(&self, kind: MutexKind, me: &State) {
-        self.words.owner.store(me.tid(), Ordering::Relaxed);
+        self.words.owner.store(me.tid.get(), Ordering::Relaxed);
         if kind.is_recursive() {
             self.words.count.store(1, Ordering::Relaxed);
         }
@@ -291,7 +290,7 @@ unsafe fn at_once_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        match me.mutexes() {
+        match me.mutexes.get() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
             _ => in_general(mutex),
         }
@@ -324,7 +323,7 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        match me.mutexes() {
+        match me.mutexes.get() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
             Mutexes::Thin => unlock_in_general(mutex),
             _ => unlock_counted(mutex, me),
@@ -403,9 +402,9 @@ unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) 
     // SAFETY: the caller's promise.
     unsafe {
         // In as few steps as where nothing is counted.
-        match (me.mutexes(), Mutex::at(mutex)) {
+        match (me.mutexes.get(), Mutex::at(mutex)) {
             (Mutexes::ThinCounted, Some(ours)) if ours.lock_at_once(me) => 0,
-            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid()) => 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid.get()) => 0,
             _ => in_general(mutex, try_slot),
         }
     }
@@ -513,9 +512,9 @@ unsafe fn unlock_counted(mutex: real::Mutex, me: &State) -> c_int {
     let look = unsafe { about_to_unlock(mutex, me) };
     // SAFETY: as above.
     let result = unsafe {
-        match (me.mutexes(), Mutex::at(mutex)) {
+        match (me.mutexes.get(), Mutex::at(mutex)) {
             (Mutexes::ThinCounted, Some(ours)) if ours.unlock_at_once(me) => 0,
-            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid()) => 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid.get()) => 0,
             _ => unlock_in_general(mutex),
         }
     };
@@ -531,7 +530,7 @@ unsafe fn about_to_unlock(mutex: real::Mutex, me: &State) -> Option<profile::Loo
         || {
             // SAFETY: the caller's promise.
             let ours = unsafe { Mutex::at(mutex) };
-            me.mutexes() != Mutexes::AsGlibcCounted
+            me.mutexes.get() != Mutexes::AsGlibcCounted
                 || ours.is_none_or(|ours| ours.words.is_wanted_as_glibc())
         },
         // SAFETY: as above.

@@ -2,12 +2,10 @@
 
 pub(crate) mod config;
 pub(crate) mod fork;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod glibc;
 pub(crate) mod index;
 pub(crate) mod memory;
 pub(crate) mod mutex;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod real;
 pub(crate) mod text;
 pub(crate) mod tls;

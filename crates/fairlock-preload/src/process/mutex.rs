@@ -25,7 +25,7 @@ pub(crate) struct Mutex {
 pub(crate) struct Guard<'a> {
     mutex: &'a Mutex,
     /// Ends after the mutex is free. `None` if the mutex was taken quickly.
-    _blocked: Option<Blocked>,
+    blocked: Option<Blocked>,
 }
 
 impl Mutex {
@@ -35,9 +35,9 @@ impl Mutex {
 
     pub(crate) fn lock(&self) -> Guard<'_> {
         let blocked = Blocked::begin();
-        let taken = self.take(None);
-        debug_assert!(taken, "a wait for ever has ended");
-        Guard { mutex: self, _blocked: Some(blocked) }
+        let mut guard = self.lock_quickly();
+        guard.blocked = Some(blocked);
+        guard
     }
 
     /// For sections of some instructions that are frequent: signals are not blocked, which would
@@ -45,13 +45,13 @@ impl Mutex {
     pub(crate) fn lock_quickly(&self) -> Guard<'_> {
         let taken = self.take(None);
         debug_assert!(taken, "a wait for ever has ended");
-        Guard { mutex: self, _blocked: None }
+        Guard { mutex: self, blocked: None }
     }
 
     /// As [`lock_quickly`](Self::lock_quickly). `None` if the mutex is not free for so long: a handler
     /// may have come in the midst, and wait for this thread.
     pub(crate) fn lock_quickly_within(&self, most_ns: u64) -> Option<Guard<'_>> {
-        self.take(Some(most_ns)).then_some(Guard { mutex: self, _blocked: None })
+        self.take(Some(most_ns)).then_some(Guard { mutex: self, blocked: None })
     }
 
     fn take(&self, most_ns: Option<u64>) -> bool {

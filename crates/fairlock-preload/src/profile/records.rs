@@ -42,10 +42,12 @@ impl<T> Records<T> {
 
     /// Forgets all entries: a new process's file has none.
     pub(super) fn forget(&self) {
-        let len = self.len.swap(0, Ordering::Relaxed);
-        let used = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
-        for chunk in &self.chunks[..used.min(CHUNKS)] {
-            chunk.store(ptr::null_mut(), Ordering::Relaxed);
+        self.len.store(0, Ordering::Relaxed);
+        // They follow each other without a gap.
+        for chunk in &self.chunks {
+            if chunk.swap(ptr::null_mut(), Ordering::Relaxed).is_null() {
+                break;
+            }
         }
     }
 
@@ -69,6 +71,13 @@ impl<T> Records<T> {
                 return Some((number, self.get(number)?));
             }
         }
+    }
+
+    /// The entry of this number, of a kind that counts none; all zeros at first. `None` if there is no room.
+    pub(super) fn have(&self, number: u32) -> Option<&'static T> {
+        let (index, place) = self.locate(number);
+        self.chunk(index, number - place)?;
+        self.get(number)
     }
 
     /// The chunk of this index, whose first entry has the number `first`. Makes it if there is none.

@@ -108,15 +108,8 @@ const PLACES: usize = 32;
 /// How many holds are timed at a time.
 const HOLDS: usize = 4;
 
-/// A lock that is held, and since when.
-#[derive(Clone, Copy)]
-struct Hold {
-    /// Zero: none.
-    address: usize,
-    since: u64,
-}
-
-const NO_HOLD: Hold = Hold { address: 0, since: 0 };
+/// The address of a lock that is held, and since when; the address is zero if there is none.
+type Hold = (usize, u64);
 
 impl Pooled for Local {
     fn next(&self) -> &AtomicU32 {
@@ -176,9 +169,9 @@ impl Busy {
             entry: Cell::new(ptr::null()),
             process: Cell::new(0),
             memory: Memory::new(),
-            holds: [const { Cell::new(NO_HOLD) }; HOLDS],
+            holds: Default::default(),
             notes: Cell::new(0),
-            places: [const { Cell::new(None) }; PLACES],
+            places: Default::default(),
             way: Cell::new(0),
             number,
             next: AtomicU32::new(0),
@@ -193,10 +186,10 @@ impl Busy {
             local.process.set(here);
         }
         local.memory.forget();
-        local.holds.iter().for_each(|hold| hold.set(NO_HOLD));
+        local.holds.iter().for_each(|hold| _ = hold.take());
         local.notes.set(0);
         local.places.iter().for_each(|place| place.set(None));
-        local.entry().tid.store(thread::state().tid(), Ordering::Relaxed);
+        local.entry().tid.store(thread::state().tid.get(), Ordering::Relaxed);
         self.mine.entry.set(local.entry.get());
         self.mine.local.set(local);
         thread::tidy_up_at_exit(thread::state());
@@ -309,7 +302,7 @@ pub(super) fn is_sampled() -> bool {
     let waits = &mine().waits;
     // Drawn: at two locks by turns, the waits for one of them would be all that is sampled. By each
     // thread for itself: in all of them the same would be.
-    let drawn = mix(waits.replace(waits.get() + 1), thread::state().tid().into());
+    let drawn = mix(waits.replace(waits.get() + 1), thread::state().tid.get().into());
     drawn >> (u64::BITS - SAMPLED_WAITS.ilog2()) == 0
 }
 
@@ -531,9 +524,8 @@ impl Local {
 
     /// Notes that the thread holds the lock, since `since`.
     pub(super) fn time(&self, address: usize, since: u64) {
-        let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().address));
-        let was = free.map(|hold| hold.replace(Hold { address, since }));
-        if was.is_some_and(|hold| hold.address == 0) {
+        let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().0));
+        if free.is_some_and(|hold| hold.replace((address, since)).0 == 0) {
             let timed = &mine().timed;
             timed.set(timed.get() + 1);
         }
@@ -541,10 +533,10 @@ impl Local {
 
     /// Since when the thread holds the lock that it is about to release, if that is timed.
     pub(super) fn held_since(&self, address: usize) -> Option<u64> {
-        let hold = self.holds.iter().find(|hold| hold.get().address == address)?;
+        let hold = self.holds.iter().find(|hold| hold.get().0 == address)?;
         let timed = &mine().timed;
         timed.set(timed.get() - 1);
-        Some(hold.replace(NO_HOLD).since)
+        Some(hold.take().1)
     }
 }
 

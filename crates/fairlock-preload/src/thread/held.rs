@@ -198,7 +198,7 @@ mod tests {
 
     /// The calling thread's `Held`, as a new thread has it.
     fn held() -> &'static Held {
-        let held = super::super::enter().held();
+        let held = &super::super::enter().held;
         assert_eq!(held.len(), 1);
         held
     }

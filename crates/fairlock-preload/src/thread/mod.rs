@@ -1,6 +1,5 @@
 //! What belongs to a thread: its number, the locks that it reads, and its record in the locks.
 
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod cancel;
 pub(crate) mod held;
 
@@ -40,18 +39,18 @@ pub(crate) enum Mutexes {
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
     /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
-    plain: Cell<bool>,
+    pub(crate) plain: Cell<bool>,
     /// The same for mutexes.
-    mutexes: Cell<Mutexes>,
-    /// Whether statistics are counted.
-    observes: Cell<bool>,
+    pub(crate) mutexes: Cell<Mutexes>,
+    /// Whether statistics are counted; for a thread that has entered.
+    pub(crate) observes: Cell<bool>,
     /// The question of the thread that cancels this one, or did so last: its number in the upper
     /// half; below it the number of that thread's record, plus one. Other threads write this: see
     /// `cancel`.
     asked: AtomicU64,
     /// The thread's number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
-    tid: Cell<u32>,
+    pub(crate) tid: Cell<u32>,
     /// The thread forked, and is in the child: see [`TID_IN_PARENT`].
     forked: Cell<bool>,
     /// The process in which the thread has entered: see [`fork::number`].
@@ -60,26 +59,11 @@ pub(crate) struct State {
     record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
-    held: Held,
+    /// The locks that the thread reads.
+    pub(crate) held: Held,
 }
 
 impl State {
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.plain.get()
-    }
-
-    #[inline(always)]
-    pub(crate) fn mutexes(&self) -> Mutexes {
-        self.mutexes.get()
-    }
-
-    /// Whether statistics are counted; for a thread that has entered.
-    #[inline(always)]
-    pub(crate) fn observes(&self) -> bool {
-        self.observes.get()
-    }
-
     /// Whether this is the thread of number `tid`; or was, in the process that this one was forked
     /// from. For a thread that has entered.
     #[inline]
@@ -89,11 +73,6 @@ impl State {
         tid != 0 && (tid == self.tid.get() || in_parent())
     }
 
-    #[inline(always)]
-    pub(crate) fn tid(&self) -> u32 {
-        self.tid.get()
-    }
-
     /// Runs `wait`, which waits with `more` added to the priority. A signal handler that uses other
     /// locks meanwhile has its own.
     pub(crate) fn with_more_priority<T>(&self, more: u8, wait: impl FnOnce() -> T) -> T {
@@ -101,12 +80,6 @@ impl State {
         let result = wait();
         self.more_priority.set(before);
         result
-    }
-
-    /// The locks that the thread reads.
-    #[inline(always)]
-    pub(crate) fn held(&self) -> &Held {
-        &self.held
     }
 }
 
@@ -143,7 +116,7 @@ fn first(state: &State, process: u32) {
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
     let thin = on && config::serves(Kind::Mutex);
-    let tid = state.tid();
+    let tid = state.tid.get();
     state.mutexes.set(match (thin, counted) {
         (true, false) => Mutexes::Thin,
         (true, true) => Mutexes::ThinCounted,
@@ -165,7 +138,7 @@ fn take_number(state: &State, before: u32) {
     if before != 0 {
         state.forked.set(true);
         TID_IN_PARENT.store(before, Ordering::Relaxed);
-    } else if TID_IN_PARENT.load(Ordering::Relaxed) == state.tid() {
+    } else if TID_IN_PARENT.load(Ordering::Relaxed) == state.tid.get() {
         TID_IN_PARENT.store(0, Ordering::Relaxed);
     }
 }
@@ -295,10 +268,10 @@ impl Record {
     fn new(number: u32) -> Self {
         Self {
             thread: Thread::new(),
-            uses: [const { AtomicU32::new(0) }; USES],
-            cancels: cancel::Cancels::new(),
+            uses: Default::default(),
+            cancels: cancel::Cancels::default(),
             number,
-            next: AtomicU32::new(0),
+            next: AtomicU32::default(),
         }
     }
 }
@@ -493,11 +466,11 @@ mod tests {
     #[test]
     fn each_thread_has_its_own_state() {
         let here = enter();
-        assert!(core::ptr::eq(here, state()) && here.tid() == gettid());
-        let (here, tid) = (ptr::from_ref(here) as usize, here.tid());
+        assert!(core::ptr::eq(here, state()) && here.tid.get() == gettid());
+        let (here, tid) = (ptr::from_ref(here) as usize, here.tid.get());
         std::thread::spawn(move || {
-            assert_eq!(state().tid(), 0, "new threads have not entered");
-            assert!(ptr::from_ref(enter()) as usize != here && state().tid() != tid);
+            assert_eq!(state().tid.get(), 0, "new threads have not entered");
+            assert!(ptr::from_ref(enter()) as usize != here && state().tid.get() != tid);
         })
         .join()
         .unwrap();
@@ -509,7 +482,7 @@ mod tests {
         fairlock_testing::alone(|| {
             let (child, in_parent) = (enter(), 1 << 30);
             take_number(child, in_parent);
-            assert!(child.is_named(in_parent) && child.is_named(child.tid()));
+            assert!(child.is_named(in_parent) && child.is_named(child.tid.get()));
             std::thread::spawn(move || {
                 assert!(!enter().is_named(in_parent), "a thread that did not fork");
                 state().tid.set(in_parent);
@@ -518,7 +491,7 @@ mod tests {
             })
             .join()
             .unwrap();
-            assert!(!child.is_named(in_parent) && child.is_named(child.tid()));
+            assert!(!child.is_named(in_parent) && child.is_named(child.tid.get()));
         });
     }
 
