@@ -7,13 +7,13 @@
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::platform::System;
-use fairlock::platform::linux::Linux;
+use fairlock::pool::Pooled;
+use fairlock::wait;
 
 use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
 use crate::process::index::{Index, Locked, hash};
-use crate::process::memory::{Pool, Pooled};
+use crate::process::memory::{Pool, item};
 use crate::process::mutex::Mutex;
 use crate::slot::Slots;
 use crate::thread::{self, Preload, Recorded};
@@ -27,7 +27,7 @@ pub(crate) struct Registered;
 impl Slots<Preload> for Registered {
     #[inline(always)]
     fn get(number: u32) -> Option<&'static Slot> {
-        SLOTS.get(number)
+        item(&SLOTS, number)
     }
 
     #[cold]
@@ -38,8 +38,10 @@ impl Slots<Preload> for Registered {
 }
 
 impl Pooled for Slot {
-    fn next(&self) -> &AtomicU32 {
-        &self.next
+    type Link = AtomicU32;
+
+    fn link(&self) -> (u32, &AtomicU32) {
+        (self.number, &self.next)
     }
 }
 
@@ -48,7 +50,7 @@ static SLOTS: Pool<Slot> = Pool::new();
 /// was given up without `destroy`. If a thread is just making a table larger, the child of a fork may not find
 /// what is in it, and gives those locks other slots.
 static BY_ADDRESS: Index<16> =
-    Index::new(|number| hash(SLOTS.get(number).map_or(0, Slot::address)));
+    Index::new(|number| hash(item(&SLOTS, number).map_or(0, Slot::address)));
 
 /// The slots of some addresses, this one among them. A slot stays its lock's meanwhile.
 fn lock(address: usize) -> Locked<'static> {
@@ -57,18 +59,18 @@ fn lock(address: usize) -> Locked<'static> {
 
 /// The slot of the address.
 fn find(slots: &Locked<'_>, address: usize) -> Option<&'static Slot> {
-    place(slots, address).and_then(|at| SLOTS.get(slots.get(at) - 1))
+    place(slots, address).and_then(|at| item(&SLOTS, slots.get(at) - 1))
 }
 
 fn place(slots: &Locked<'_>, address: usize) -> Option<usize> {
     let is_it = |slot: &Slot| slot.address() == address;
-    slots.find(hash(address), |number| SLOTS.get(number - 1).is_some_and(is_it))
+    slots.find(hash(address), |number| item(&SLOTS, number - 1).is_some_and(is_it))
 }
 
 /// Takes the slot away from the address, if it has one: it is nobody's then.
 fn remove(slots: &Locked<'_>, address: usize) -> Option<&'static Slot> {
     let at = place(slots, address)?;
-    let slot = SLOTS.get(slots.get(at) - 1)?;
+    let slot = item(&SLOTS, slots.get(at) - 1)?;
     BY_ADDRESS.take_out(slots, at);
     slot.retire();
     Some(slot)
@@ -93,7 +95,7 @@ pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> Option<&'stati
             return None;
         }
         let new = |number| Slot::new(config::policy(), fork::number(), number);
-        let slot = here(SLOTS.take(new)?);
+        let slot = here(SLOTS.take().or_else(|| SLOTS.make(new))?);
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));
         }
@@ -114,9 +116,9 @@ fn sweep() {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     /// How many slots are looked at. In slots; compared with those there are.
     const LOOKS: u32 = 8;
-    for _ in 0..LOOKS.min(SLOTS.len()) {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS.len();
-        if let Some(slot) = SLOTS.get(number)
+    for _ in 0..LOOKS.min(SLOTS.made()) {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS.made();
+        if let Some(slot) = item(&SLOTS, number)
             && slot.address() != 0
             && !slot.was_used()
         {
@@ -140,7 +142,7 @@ fn reclaim(slot: &'static Slot) {
         return slot.confirm();
     }
     remove(&slots, address);
-    SLOTS.give(slot.number, slot);
+    SLOTS.give(slot);
 }
 
 /// The program destroys the lock at `address`, which is inflated: it becomes thin, and free.
@@ -156,7 +158,7 @@ pub(crate) fn retire(head: &Head, address: usize) {
     } else if let Some(slot) = remove(&slots, address)
         && recover(slot)
     {
-        SLOTS.give(slot.number, slot);
+        SLOTS.give(slot);
     }
     head.clear();
 }
@@ -184,9 +186,7 @@ fn bring(slot: &'static Slot, process: u32) {
 /// Lets others go on, whatever their priority. Not by one of libc's ways to sleep: those are
 /// cancellation points, and locking is none.
 pub(crate) fn nap() {
-    /// In ns; compared with nothing: it is the length of a sleep.
-    const NAP_NS: u64 = 50_000;
-    Linux::wait(&AtomicU32::new(0), 0, Some(Preload::now() + NAP_NS), false);
+    wait::nap::<Preload>();
 }
 
 /// Makes a slot fit for the next lock, if its last one is gone. Not if a thread still waits for
@@ -205,8 +205,8 @@ fn recover(slot: &'static Slot) -> bool {
 
 /// All slots that have locks, for the report.
 pub(crate) fn assigned() -> impl Iterator<Item = &'static Slot> {
-    // SAFETY: a slot that is not made yet is zeros, so no lock's; slots are never freed.
-    SLOTS.places().filter(|&slot| unsafe { Slot::is_assigned(slot) }).map(|slot| unsafe { &*slot })
+    // A slot that is not made yet is zeros, so no lock's.
+    (0..SLOTS.made()).filter_map(|number| item(&SLOTS, number)).filter(|slot| slot.is_assigned())
 }
 
 #[cfg(test)]

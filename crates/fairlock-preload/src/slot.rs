@@ -81,13 +81,10 @@ impl<P: Platform> Slot<P> {
         self.identity.store(Identity::NONE.0, Ordering::Release);
     }
 
-    /// Whether there is a slot, and it is some lock's.
-    ///
-    /// # Safety
-    /// `slot` points to a slot, or to zeros where one is about to be.
-    pub(crate) unsafe fn is_assigned(slot: *const Self) -> bool {
-        // SAFETY: the caller's promise; zeros are such a word, too. Acquire: see `assign`.
-        unsafe { (*slot).identity.load(Ordering::Acquire) != Identity::NONE.0 }
+    /// Whether it is some lock's.
+    pub(crate) fn is_assigned(&self) -> bool {
+        // Acquire: see `assign`.
+        self.identity.load(Ordering::Acquire) != Identity::NONE.0
     }
 
     /// The address of its lock; zero if there is none.

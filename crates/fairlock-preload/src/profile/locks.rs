@@ -33,32 +33,18 @@ fn hash_of(number: u32) -> u64 {
     address(number).map_or(0, hash)
 }
 
-/// The entry of a lock. If it has none, a new one, with `stack` as its first. `None` if there is
-/// no room.
+/// The entry of a lock, or of what nobody holds. If it has none, a new one, with `stack` as its first.
+/// `None` if there is no room.
 pub(super) fn find(
     target: Target,
     stack: impl FnOnce() -> u32,
 ) -> Option<(u32, &'static LockEntry)> {
-    find_in(&INDEX, target, stack)
-}
-
-/// The same of what nobody holds.
-pub(super) fn find_other(
-    target: Target,
-    stack: impl FnOnce() -> u32,
-) -> Option<(u32, &'static LockEntry)> {
-    find_in(&INDEX_OF_OTHERS, target, stack)
-}
-
-fn find_in(
-    index: &Index,
-    target: Target,
-    stack: impl FnOnce() -> u32,
-) -> Option<(u32, &'static LockEntry)> {
+    let kind = (target.kind)(target.address);
+    let index = if kind::is_lock(kind) { &INDEX } else { &INDEX_OF_OTHERS };
     let number = number(index, target.address, || {
         let (number, lock) = LOCKS.add()?;
         // Relaxed, as everything in the file: statistics.
-        lock.kind.store((target.kind)(target.address), Ordering::Relaxed);
+        lock.kind.store(kind, Ordering::Relaxed);
         lock.first_stack.store(stack(), Ordering::Relaxed);
         lock.address.store(target.address as u64, Ordering::Relaxed);
         Some(number)

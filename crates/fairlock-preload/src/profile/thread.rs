@@ -5,6 +5,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock::platform::System;
+use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
     self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
@@ -17,8 +18,8 @@ use super::word::Waiting;
 use super::{Target, enter_process, file, locks};
 use crate::process::fork;
 use crate::process::index::mix;
+use crate::process::memory::Pool;
 use crate::process::memory::spread_over;
-use crate::process::memory::{Pool, Pooled};
 use crate::process::tls::of_each_thread;
 use crate::thread;
 use crate::thread::Preload;
@@ -112,8 +113,10 @@ const HOLDS: usize = 4;
 type Hold = (usize, u64);
 
 impl Pooled for Local {
-    fn next(&self) -> &AtomicU32 {
-        &self.next
+    type Link = AtomicU32;
+
+    fn link(&self) -> (u32, &AtomicU32) {
+        (self.number, &self.next)
     }
 }
 
@@ -176,10 +179,10 @@ impl Busy {
             number,
             next: AtomicU32::new(0),
         };
-        let local = LOCALS.take(new)?;
+        let local = LOCALS.take().or_else(|| LOCALS.make(new))?;
         if local.process.get() != here {
             let Some((_, entry)) = THREADS.add() else {
-                LOCALS.give(local.number, local);
+                LOCALS.give(local);
                 return None;
             };
             local.entry.set(entry);
@@ -221,7 +224,7 @@ pub(crate) fn thread_ends() {
     let entry = local.entry();
     entry.cells.iter().for_each(flush);
     entry.tid.store(0, Ordering::Relaxed);
-    LOCALS.give(local.number, local);
+    LOCALS.give(local);
 }
 
 /// What is found out of a lock before it is taken. Others may be about to write to what is known of

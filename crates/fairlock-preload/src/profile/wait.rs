@@ -133,7 +133,7 @@ impl Begun {
 
     /// The calling thread waits from now on for what nobody holds.
     fn asleep(local: &Local, target: Target) -> Option<Self> {
-        let (number, lock) = locks::find_other(target, || local.stack())?;
+        let (number, lock) = locks::find(target, || local.stack())?;
         let contention = locks::make_contention(number, lock)?;
         let stack = local.stack();
         let at = Preload::now();

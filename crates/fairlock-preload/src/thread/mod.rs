@@ -11,11 +11,12 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use fairlock::platform::linux::Linux;
 use fairlock::platform::{System, WaitOutcome};
+use fairlock::pool::Pooled;
 use fairlock::wait::Thread;
 
 use self::held::Held;
 use crate::process::config::{self, Kind, Mode};
-use crate::process::memory::{Pool, Pooled};
+use crate::process::memory::{self, Pool};
 use crate::process::mutex::{Guard, Mutex};
 use crate::process::tls::of_each_thread;
 use crate::process::{clock, fork, glibc};
@@ -175,8 +176,10 @@ pub(crate) struct Record {
 }
 
 impl Pooled for Record {
-    fn next(&self) -> &AtomicU32 {
-        &self.next
+    type Link = AtomicU32;
+
+    fn link(&self) -> (u32, &AtomicU32) {
+        (self.number, &self.next)
     }
 }
 
@@ -219,7 +222,7 @@ impl Drop for Use {
 /// Whether any thread is about to use the slot. SeqCst: see [`Use::of`].
 pub(crate) fn is_used(number: u32) -> bool {
     MORE_USES.load(Ordering::SeqCst) > 0
-        || (0..RECORDS.len()).chain([SPARE_NUMBER]).filter_map(by_number).any(|record| {
+        || (0..RECORDS.made()).chain([SPARE_NUMBER]).filter_map(by_number).any(|record| {
             record.uses.iter().any(|place| place.load(Ordering::SeqCst) == number + 1)
         })
 }
@@ -229,7 +232,7 @@ fn by_number(number: u32) -> Option<&'static Record> {
     match number {
         // Acquire: it is made. SAFETY: null, or memory that is always there.
         SPARE_NUMBER => unsafe { SPARE.load(Ordering::Acquire).as_ref() },
-        number => RECORDS.get(number),
+        number => memory::item(&RECORDS, number),
     }
 }
 
@@ -325,7 +328,7 @@ impl Drop for Recorded {
 
 #[cold]
 fn new_record(state: &State) -> Option<&'static Record> {
-    let record = RECORDS.take(Record::new)?;
+    let record = RECORDS.take().or_else(|| RECORDS.make(Record::new))?;
     // SeqCst: see `cancel`.
     state.record.store(ptr::from_ref(record).cast_mut(), Ordering::SeqCst);
     cancel::answer(state, record.number);
@@ -370,7 +373,7 @@ pub(crate) fn tidy_up() {
     let record = state.record.swap(ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: null, or from the pool.
     if let Some(record) = unsafe { record.as_ref() } {
-        RECORDS.give(record.number, record);
+        RECORDS.give(record);
     }
 }
 

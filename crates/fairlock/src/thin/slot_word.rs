@@ -6,13 +6,6 @@
 //! | 29 | `BY_READER`: the thread that closes the slot holds the lock for reading |
 //! | 30 | `BY_WRITER`: it does so for writing |
 //! | 31 | `CLOSING`: a thread is about to make the lock thin, and the slot cannot be pinned |
-//!
-//! And the word that has the list of a pool's free slots:
-//!
-//! | bits | meaning |
-//! |---|---|
-//! | 0-28 | the index of the first one plus one; zero if there is none |
-//! | 29-63 | how often the list has changed, so that a thread that is late does not take it for what it was |
 
 use core::sync::atomic::Ordering;
 
@@ -79,18 +72,4 @@ impl<P: Platform> Pins<P> {
         // Release: see `add`.
         self.0.fetch_and(!FLAGS, Ordering::Release);
     }
-}
-
-const CHANGES_SHIFT: u32 = 29;
-pub(super) const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
-
-/// The index of the first slot of a list.
-pub(super) fn first(list: u64) -> Option<u32> {
-    ((list & INDEX) as u32).checked_sub(1)
-}
-
-/// The list with this slot, or none, as the first one.
-pub(super) fn with_first(list: u64, index: u32) -> u64 {
-    let changes = (list >> CHANGES_SHIFT).wrapping_add(1) << CHANGES_SHIFT;
-    changes | u64::from(index.wrapping_add(1))
 }
