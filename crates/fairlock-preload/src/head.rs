@@ -85,26 +85,16 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         self.exchange(Word::FREE, Word::WRITTEN).is_ok()
     }
 
-    /// As [`write_at_once`](Self::write_at_once), where the process has one thread, whose signal
-    /// handlers leave a lock as they find it: without a locked operation.
+    /// Changes the word if it is `from`, where the process has one thread, whose signal handlers leave a lock as
+    /// they find it: without a locked operation.
     #[inline(always)]
-    pub(crate) fn write_alone(&self) -> bool {
-        // Relaxed, here and below: there is no other thread to order it for. A thread that is made
-        // later sees it.
-        let free = self.word.load(Ordering::Relaxed) == Word::FREE.0;
-        if free {
-            self.word.store(Word::WRITTEN.0, Ordering::Relaxed);
+    pub(crate) fn exchange_alone(&self, from: Word, to: Word) -> bool {
+        // Relaxed: there is no other thread to order it for. A thread that is made later sees it.
+        let is_so = self.word.load(Ordering::Relaxed) == from.0;
+        if is_so {
+            self.word.store(to.0, Ordering::Relaxed);
         }
-        free
-    }
-
-    #[inline(always)]
-    pub(crate) fn leave_write_alone(&self) -> bool {
-        let writes = self.word.load(Ordering::Relaxed) == Word::WRITTEN.0;
-        if writes {
-            self.word.store(Word::FREE.0, Ordering::Relaxed);
-        }
-        writes
+        is_so
     }
 
     /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there is no

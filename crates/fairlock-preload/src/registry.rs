@@ -5,7 +5,7 @@
 
 #[cfg(test)]
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock::pool::Pooled;
 use fairlock::wait;
@@ -45,7 +45,7 @@ impl Pooled for Slot {
     }
 }
 
-static SLOTS: Pool<Slot> = Pool::new();
+static SLOTS: Pool<Slot> = Pool::new(AtomicU64::new(0));
 /// The slots of locks by address. A slot is there exactly while it has the address of a lock, or of one that
 /// was given up without `destroy`. If a thread is just making a table larger, the child of a fork may not find
 /// what is in it, and gives those locks other slots.

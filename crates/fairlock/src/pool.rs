@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crate::platform::{Atomic, ConstZero};
+use crate::platform::Atomic;
 
 /// Where the memory of a pool is from.
 ///
@@ -94,22 +94,13 @@ pub struct Pool<A, T, M: Memory> {
 
 impl<A, T, M: Memory> Pool<A, T, M> {
     /// No items yet; `free` is zero.
-    pub const fn with_list(free: A) -> Self {
+    pub const fn new(free: A) -> Self {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
             made: AtomicU32::new(0),
             free,
             items: PhantomData,
         }
-    }
-
-    /// No items yet, for statics.
-    #[allow(clippy::new_without_default)] // a static, on purpose
-    pub const fn new() -> Self
-    where
-        A: ConstZero,
-    {
-        Self::with_list(ConstZero::ZERO)
     }
 
     /// The item of this name, which was given out.
@@ -155,14 +146,15 @@ impl<A, T, M: Memory> Pool<A, T, M> {
             let chunk = self.chunk(name(index))?;
             // Relaxed: only makes the index this thread's. A thread that learns it from this one finds the item
             // made.
-            let order = (Ordering::Relaxed, Ordering::Relaxed);
-            if self.made.compare_exchange(index, index + 1, order.0, order.1).is_ok() {
-                // SAFETY: a name leads into its chunk (`name`), and nobody else has this one.
-                return unsafe {
-                    let item = chunk.add(place(name(index)));
-                    item.write(make(index));
-                    Some(&*item)
-                };
+            let (next, order) = (index + 1, Ordering::Relaxed);
+            if self.made.compare_exchange(index, next, order, order).is_err() {
+                continue;
+            }
+            // SAFETY: a name leads into its chunk (`name`), and nobody else has this one.
+            unsafe {
+                let item = chunk.add(place(name(index)));
+                item.write(make(index));
+                return Some(&*item);
             }
         }
     }
@@ -309,7 +301,7 @@ mod tests {
 
     #[test]
     fn items_are_taken_given_and_taken_again() {
-        let pool = Items::new();
+        let pool = Items::new(AtomicU64::new(0));
         // More than three chunks.
         let items: Vec<_> = (0..500).map(|_| take(&pool)).collect();
         let addresses = |items: &[&Item]| {
@@ -332,7 +324,7 @@ mod tests {
 
     #[test]
     fn nobody_has_what_another_one_has() {
-        let pool = Items::new();
+        let pool = Items::new(AtomicU64::new(0));
         let taken = [const { AtomicU32::new(0) }; 64];
         fairlock_testing::scope(|s| {
             for _ in 0..4 {
@@ -366,7 +358,7 @@ mod tests {
 
     #[test]
     fn an_attempt_without_memory_takes_no_index() {
-        let pool = Pool::<AtomicU64, Item, Nowhere>::new();
+        let pool = Pool::<_, Item, Nowhere>::new(AtomicU64::new(0));
         assert!((0..3).all(|_| pool.make(Item::new).is_none()));
         assert_eq!(pool.made(), 0);
     }

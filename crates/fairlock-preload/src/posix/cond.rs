@@ -98,10 +98,11 @@ impl Cond {
         let cancels = Deferred::begin();
         // SAFETY: the caller's promise.
         let (result, gave_up) = unsafe {
-            match cancels.can_wait() {
-                true => self.wait_here(mutex, until, &cancels),
+            if cancels.can_wait() {
+                self.wait_here(mutex, until, &cancels)
+            } else {
                 // There is no memory to wait in the queue.
-                false => (away_from(self.pointer(), mutex, until, nap), true),
+                (away_from(self.pointer(), mutex, until, nap), true)
             }
         };
         cancels.end(gave_up);

@@ -23,6 +23,7 @@ use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::cancel::Whole;
 use crate::thread::{self, Mutexes, State};
+use crate::word::Word;
 
 /// The program's mutex.
 #[repr(C)]
@@ -89,9 +90,10 @@ impl Mutex {
         if !kind.may_be_ours() || self.seems_inflated() {
             return false;
         }
+        let head = &self.head;
         let taken = match is_alone() {
-            true => self.head.write_alone(),
-            false => self.head.write_at_once(),
+            true => head.exchange_alone(Word::FREE, Word::WRITTEN),
+            false => head.write_at_once(),
         };
         if taken {
             self.note(kind, me);
@@ -220,11 +222,12 @@ impl Mutex {
             self.words.count.store(0, Ordering::Relaxed);
         }
         self.words.owner.store(0, Ordering::Relaxed);
-        let left = !self.seems_inflated()
-            && match is_alone() {
-                true => self.head.leave_write_alone(),
-                false => self.head.leave_write_at_once(),
-            };
+        let head = &self.head;
+        let leave = || match is_alone() {
+            true => head.exchange_alone(Word::WRITTEN, Word::FREE),
+            false => head.leave_write_at_once(),
+        };
+        let left = !self.seems_inflated() && leave();
         if !left {
             self.give_up_slot();
         }

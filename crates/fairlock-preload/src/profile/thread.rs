@@ -120,7 +120,7 @@ impl Pooled for Local {
     }
 }
 
-static LOCALS: Pool<Local> = Pool::new();
+static LOCALS: Pool<Local> = Pool::new(AtomicU64::new(0));
 static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 1);
 
 pub(super) fn forget() {

@@ -183,7 +183,7 @@ impl Pooled for Record {
     }
 }
 
-static RECORDS: Pool<Record> = Pool::new();
+static RECORDS: Pool<Record> = Pool::new(AtomicU64::new(0));
 
 /// How many such calls may be within each other.
 const USES: usize = 4;

@@ -150,7 +150,7 @@ impl<P: Platform, F> Slots<P, F> {
     /// No slots yet.
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
-        Self::with_list(P::AtomicU64::new(0))
+        Self { pool: Pool::new(P::AtomicU64::new(0)), aside: Self::nothing() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -158,11 +158,11 @@ impl<P: Platform, F> Slots<P, F> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self::with_list(ConstZero::ZERO)
+        Self { pool: Pool::new(ConstZero::ZERO), aside: Self::nothing() }
     }
 
-    const fn with_list(free: P::AtomicU64) -> Self {
-        Self { pool: Pool::with_list(free), aside: PerProcess::new(Mutex::new(Vec::new())) }
+    const fn nothing() -> PerProcess<Mutex<Vec<u32>>> {
+        PerProcess::new(Mutex::new(Vec::new()))
     }
 
     /// The child of a fork makes new slots: threads that it does not have may have been late at
