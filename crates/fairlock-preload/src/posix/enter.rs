@@ -7,8 +7,8 @@ use fairlock::platform::System;
 use fairlock::wait::Wait;
 use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
 
-use super::SPIN_NS;
 use super::until::Until;
+use super::{SPIN_NS, if_aligned};
 use crate::head::Entry;
 use crate::registry::{self, Head, Slot, nap};
 use crate::thread::Preload;
@@ -25,11 +25,41 @@ type Attempt = fn(&Head, usize) -> Entry<Preload>;
 pub(super) type Inside = Result<Option<&'static Slot>, c_int>;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.
-pub(super) trait Inflatable: Sized {
+pub(crate) trait Inflatable: Sized {
+    /// glibc's type.
+    type Program;
+
     fn head(&self) -> &Head;
 
     /// The lock's slot; inflates the lock if it was thin. `None` if there is no memory for a slot.
     fn inflate(&self) -> Option<&'static Slot>;
+
+    /// Whether it is this library's, not glibc's.
+    fn is_ours(&self) -> bool;
+
+    /// None if it is misaligned, and so glibc's.
+    ///
+    /// # Safety
+    /// A lock that is initialised, and stays so until the caller is done with it: here and below.
+    #[inline(always)]
+    unsafe fn at<'a>(lock: *mut Self::Program) -> Option<&'a Self> {
+        const { assert!(size_of::<Self>() == size_of::<Self::Program>()) };
+        const { assert!(align_of::<Self>() <= align_of::<Self::Program>()) };
+        // SAFETY: the caller's promise, and the layout.
+        unsafe { if_aligned(lock.cast()) }
+    }
+
+    /// What is done by `ours` to a lock of ours, or to one of glibc's by `or_glibc_s`.
+    #[inline(always)]
+    unsafe fn served(
+        lock: *mut Self::Program,
+        ours: impl FnOnce(&Self) -> Result<(), c_int>,
+        or_glibc_s: impl FnOnce() -> c_int,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { Self::at(lock) }.filter(|lock| lock.is_ours());
+        lock.map_or_else(or_glibc_s, |lock| ours(lock).err().unwrap_or(0))
+    }
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize

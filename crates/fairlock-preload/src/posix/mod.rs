@@ -76,13 +76,15 @@ pub(crate) struct Lock {
     flags: u32,
 }
 
-const _: () = {
-    assert!(size_of::<Lock>() == size_of::<pthread_rwlock_t>());
-    assert!(align_of::<Lock>() <= align_of::<pthread_rwlock_t>());
-    assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
-};
+const _: () = assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
 
 impl Inflatable for Lock {
+    type Program = pthread_rwlock_t;
+
+    fn is_ours(&self) -> bool {
+        self.shared == 0 && config::serves(config::Kind::Rwlock)
+    }
+
     fn head(&self) -> &Head {
         &self.head
     }
@@ -96,16 +98,6 @@ impl Inflatable for Lock {
 }
 
 impl Lock {
-    /// None if it is misaligned, and so glibc's.
-    ///
-    /// # Safety
-    /// A lock that is initialised, and stays so until the caller is done with it.
-    #[inline(always)]
-    pub(crate) unsafe fn at<'a>(lock: Rwlock) -> Option<&'a Self> {
-        // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { if_aligned(lock.cast()) }
-    }
-
     /// Makes a lock that is initialised, but left to glibc, one of a kind that glibc knows.
     ///
     /// # Safety
@@ -120,11 +112,6 @@ impl Lock {
                 flags.write_unaligned(kind::PREFER_READER as u32);
             }
         }
-    }
-
-    /// Whether the lock is this library's, not glibc's.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.shared == 0 && config::serves(config::Kind::Rwlock)
     }
 
     fn kind(&self) -> Kind {
@@ -196,10 +183,10 @@ impl Lock {
 
     // ---- in general ----
 
-    pub(crate) fn read(&self, until: &Until) -> c_int {
+    pub(crate) fn read(&self, until: &Until) -> Result<(), c_int> {
         let me = thread::enter();
         if self.is_writer(me) {
-            return EDEADLK;
+            return Err(EDEADLK);
         }
         self.wait_for_announced(me);
         let entry = self.wait_to_enter(me, Head::read, until);
@@ -207,19 +194,19 @@ impl Lock {
         self.note_read(me, self.wait_inside(me, entry, Head::read, until, take))
     }
 
-    pub(crate) fn try_read(&self) -> c_int {
+    pub(crate) fn try_read(&self) -> Result<(), c_int> {
         let me = thread::enter();
         if self.are_announced() && !self.reads_already(me) {
-            return EBUSY;
+            return Err(EBUSY);
         }
         let entry = self.enter(me, Head::read);
         self.note_read(me, self.inside(entry, false, |slot| self.try_read_slot(slot, me)))
     }
 
-    pub(crate) fn write(&self, until: &Until) -> c_int {
+    pub(crate) fn write(&self, until: &Until) -> Result<(), c_int> {
         let me = thread::enter();
         if self.is_writer(me) {
-            return EDEADLK;
+            return Err(EDEADLK);
         }
         let entry = match self.kind() {
             Kind::Writers => self.enter(me, Head::write),
@@ -241,14 +228,14 @@ impl Lock {
         self.note_write(me, taken)
     }
 
-    pub(crate) fn try_write(&self) -> c_int {
+    pub(crate) fn try_write(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let entry = self.enter(me, Head::write);
         self.note_write(me, self.inside(entry, false, try_write_slot))
     }
 
     /// Gives the lock up, whichever way it is held. Does nothing if it is not held.
-    pub(crate) fn unlock(&self) -> c_int {
+    pub(crate) fn unlock(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let address = self.address();
         // As soon as the lock is given up below, it may be gone.
@@ -257,7 +244,7 @@ impl Lock {
             Exit::Writer | Exit::Free => {}
             Exit::Inflated(slot) => self.leave_slot(me, registry::here(slot)),
         }
-        0
+        Ok(())
     }
 
     fn leave_slot(&self, me: &State, slot: &Slot) {
@@ -276,13 +263,13 @@ impl Lock {
         whole.end();
     }
 
-    pub(crate) fn destroy(&self) -> c_int {
+    pub(crate) fn destroy(&self) -> Result<(), c_int> {
         let address = self.address();
         if self.head.slot(address).is_some() {
             registry::retire(&self.head, address);
             self.inflated.store(0, Ordering::Relaxed);
         }
-        0
+        Ok(())
     }
 
     fn reads_already(&self, me: &State) -> bool {
@@ -372,35 +359,27 @@ impl Lock {
         }
     }
 
-    fn note_read(&self, me: &State, taken: Inside) -> c_int {
-        taken.map_or_else(
-            |errno| errno,
-            |slot| {
-                self.note_form(slot.is_some());
-                me.held.push(self.address());
-                if let Some(slot) = slot.filter(|_| me.observes.get()) {
-                    slot.stats.note_read();
-                }
-                0
-            },
-        )
+    fn note_read(&self, me: &State, taken: Inside) -> Result<(), c_int> {
+        let slot = taken?;
+        self.note_form(slot.is_some());
+        me.held.push(self.address());
+        if let Some(slot) = slot.filter(|_| me.observes.get()) {
+            slot.stats.note_read();
+        }
+        Ok(())
     }
 
-    fn note_write(&self, me: &State, taken: Inside) -> c_int {
-        taken.map_or_else(
-            |errno| errno,
-            |slot| {
-                self.note_form(slot.is_some());
-                self.set_writer(me.tid.get());
-                if let Some(slot) = slot {
-                    self.turns.count();
-                    if me.observes.get() {
-                        slot.stats.note_write(me.tid.get());
-                    }
-                }
-                0
-            },
-        )
+    fn note_write(&self, me: &State, taken: Inside) -> Result<(), c_int> {
+        let slot = taken?;
+        self.note_form(slot.is_some());
+        self.set_writer(me.tid.get());
+        if let Some(slot) = slot {
+            self.turns.count();
+            if me.observes.get() {
+                slot.stats.note_write(me.tid.get());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -415,16 +394,10 @@ fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
 
 // ---- for any rwlock, ours or glibc's; the program's promise is that it is one ----
 
-/// The lock, unless it is left to glibc.
+/// Done `at_once`, to a lock that is not misaligned; or else `in_general`.
 ///
 /// # Safety
 /// A lock that is initialised, and stays so until the caller is done with it: here and below.
-unsafe fn ours<'a>(lock: Rwlock) -> Option<&'a Lock> {
-    // SAFETY: the caller's promise.
-    unsafe { Lock::at(lock) }.filter(|lock| lock.is_ours())
-}
-
-/// Done `at_once`, to a lock that is not misaligned; or else `in_general`.
 #[inline(always)]
 unsafe fn at_once_or(
     lock: Rwlock,
@@ -433,17 +406,6 @@ unsafe fn at_once_or(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { if Lock::at(lock).is_some_and(at_once) { 0 } else { in_general(lock) } }
-}
-
-/// What is done by `ours` to a lock of ours.
-#[inline(always)]
-unsafe fn served(
-    lock: Rwlock,
-    ours: impl FnOnce(&Lock) -> c_int,
-    or_glibc_s: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { self::ours(lock) }.map_or_else(or_glibc_s, ours)
 }
 
 fn target(lock: Rwlock, side: u32) -> Target {
@@ -455,8 +417,10 @@ unsafe fn attempt(lock: Rwlock, side: u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match side {
-            side::READ => served(lock, Lock::try_read, || real::pthread_rwlock_tryrdlock(lock)),
-            _ => served(lock, Lock::try_write, || real::pthread_rwlock_trywrlock(lock)),
+            side::READ => {
+                Lock::served(lock, Lock::try_read, || real::pthread_rwlock_tryrdlock(lock))
+            }
+            _ => Lock::served(lock, Lock::try_write, || real::pthread_rwlock_trywrlock(lock)),
         }
     }
 }
@@ -480,7 +444,7 @@ unsafe fn take(
     // SAFETY: the caller's promise, here and below.
     let attempt = || unsafe { attempt(lock, side) };
     // SAFETY: as above.
-    let wait = || unsafe { served(lock, ours, or_glibc_s) };
+    let wait = || unsafe { Lock::served(lock, ours, or_glibc_s) };
     profile::acquire(target(lock, side), attempt, wait)
 }
 
@@ -507,7 +471,8 @@ unsafe extern "C-unwind" fn try_lock<const SIDE: u32>(lock: Rwlock) -> c_int {
 #[inline(never)]
 unsafe extern "C-unwind" fn unlock(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
-    let unlock = || unsafe { served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };
+    let unlock =
+        || unsafe { Lock::served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };
     profile::releasing(lock.addr(), unlock)
 }
 
@@ -523,24 +488,27 @@ mod tests {
         assert!(!lock.read_at_once(), "the thread has not entered yet");
         assert!(lock.is_ours());
         for _form in ["thin", "inflated"] {
-            assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [0, 0]);
-            assert_eq!(lock.try_write(), EBUSY);
-            lock.unlock();
-            lock.unlock();
-            assert_eq!(lock.write(&Until::Forever), 0);
-            assert_eq!(lock.try_read(), EBUSY);
-            assert_eq!([lock.read(&Until::Forever), lock.write(&Until::Forever)], [EDEADLK; 2]);
-            lock.unlock();
-            lock.unlock(); // once too often
-            assert_eq!(lock.try_write(), 0);
-            lock.unlock();
+            assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [Ok(()); 2]);
+            assert_eq!(lock.try_write(), Err(EBUSY));
+            lock.unlock().unwrap();
+            lock.unlock().unwrap();
+            assert_eq!(lock.write(&Until::Forever), Ok(()));
+            assert_eq!(lock.try_read(), Err(EBUSY));
+            assert_eq!(
+                [lock.read(&Until::Forever), lock.write(&Until::Forever)],
+                [Err(EDEADLK); 2]
+            );
+            lock.unlock().unwrap();
+            lock.unlock().unwrap(); // once too often
+            assert_eq!(lock.try_write(), Ok(()));
+            lock.unlock().unwrap();
             // It is inflated in the second round only.
-            assert_eq!(lock.read(&Until::Forever), 0);
-            assert_eq!(lock.write(&Until::Monotonic(0)), libc::ETIMEDOUT);
-            lock.unlock();
+            assert_eq!(lock.read(&Until::Forever), Ok(()));
+            assert_eq!(lock.write(&Until::Monotonic(0)), Err(libc::ETIMEDOUT));
+            lock.unlock().unwrap();
         }
         assert!(!lock.read_at_once() && !lock.write_at_once(), "it is inflated");
-        lock.destroy();
+        lock.destroy().unwrap();
         assert!(lock.read_at_once() && lock.unlock_at_once());
         assert!(lock.write_at_once() && !lock.read_at_once());
         assert!(lock.unlock_at_once() && !lock.unlock_at_once());
@@ -559,12 +527,12 @@ mod tests {
             [lock.try_read(), lock.read(&Until::Forever)]
                 .into_iter()
                 .chain(timed.map(|until| lock.read(&until)))
-                .all(|result| result == EAGAIN)
+                .all(|result| result == Err(EAGAIN))
         };
         assert!(fails(), "by a thread that does not read it");
-        lock.unlock();
-        assert_eq!(lock.read(&Until::Forever), 0);
+        lock.unlock().unwrap();
+        assert_eq!(lock.read(&Until::Forever), Ok(()));
         assert!(fails(), "by one that does");
-        assert_eq!(lock.try_write(), EBUSY);
+        assert_eq!(lock.try_write(), Err(EBUSY));
     }
 }

@@ -12,7 +12,6 @@ use fairlock_profile::layout::{kind, side};
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_mutex_t};
 
 use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
-use super::if_aligned;
 use super::until::Until;
 use crate::head::Exit;
 use crate::process::config::{self, Kind};
@@ -37,13 +36,15 @@ pub(super) struct Mutex {
     _next: usize,
 }
 
-const _: () = {
-    assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
-    assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
-    assert!(offset_of!(Mutex, head) == 24);
-};
+const _: () = assert!(offset_of!(Mutex, head) == 24);
 
 impl Inflatable for Mutex {
+    type Program = pthread_mutex_t;
+
+    fn is_ours(&self) -> bool {
+        self.kind().may_be_ours() && config::serves(Kind::Mutex)
+    }
+
     fn head(&self) -> &Head {
         &self.head
     }
@@ -56,21 +57,6 @@ impl Inflatable for Mutex {
 // Relaxed, all accesses to fields but the head: they belong to the holder, or are only compared
 // with the caller's own number.
 impl Mutex {
-    /// None if it is misaligned, and so glibc's.
-    ///
-    /// # Safety
-    /// A mutex that is initialised, and stays so until the caller is done with it.
-    #[inline(always)]
-    unsafe fn at<'a>(mutex: real::Mutex) -> Option<&'a Self> {
-        // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { if_aligned(mutex.cast()) }
-    }
-
-    /// Whether it is this library's, not glibc's.
-    fn is_ours(&self) -> bool {
-        self.kind().may_be_ours() && config::serves(Kind::Mutex)
-    }
-
     #[inline(always)]
     fn seems_inflated(&self) -> bool {
         self.inflated.load(Ordering::Relaxed) != 0
@@ -120,16 +106,19 @@ impl Mutex {
 
     // ---- in general ----
 
-    fn lock(&self) -> c_int {
+    fn lock(&self) -> Result<(), c_int> {
         self.lock_until(None::<fn() -> _>)
     }
 
     /// As `lock`, until a time that is asked for only if the caller has to wait.
-    fn lock_until(&self, until: Option<impl FnOnce() -> Result<Until, c_int>>) -> c_int {
+    fn lock_until(
+        &self,
+        until: Option<impl FnOnce() -> Result<Until, c_int>>,
+    ) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.knows_its_owner() && self.is_owned_by(me) {
-            return if kind.is_recursive() { self.lock_again() } else { EDEADLK };
+            return if kind.is_recursive() { self.lock_again() } else { Err(EDEADLK) };
         }
         let until = match until {
             None => Until::Forever,
@@ -139,10 +128,7 @@ impl Mutex {
                 if taken.is_ok() {
                     return self.taken(kind, me, taken);
                 }
-                match until() {
-                    Ok(until) => until,
-                    Err(errno) => return errno,
-                }
+                until()?
             }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
@@ -151,7 +137,7 @@ impl Mutex {
     }
 
     /// Takes the mutex without waiting: by `try_slot` if it is inflated.
-    fn try_lock(&self, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+    fn try_lock(&self, try_slot: fn(&Slot) -> Result<(), c_int>) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.is_recursive() && self.is_owned_by(me) {
@@ -166,19 +152,14 @@ impl Mutex {
     }
 
     /// The holder of a recursive mutex takes it once more.
-    fn lock_again(&self) -> c_int {
-        let Some(count) = self.words.count.load(Ordering::Relaxed).checked_add(1) else {
-            return EAGAIN;
-        };
+    fn lock_again(&self) -> Result<(), c_int> {
+        let count = self.words.count.load(Ordering::Relaxed).checked_add(1).ok_or(EAGAIN)?;
         self.words.count.store(count, Ordering::Relaxed);
-        0
+        Ok(())
     }
 
-    fn taken(&self, kind: MutexKind, me: &State, taken: Inside) -> c_int {
-        let slot = match taken {
-            Ok(slot) => slot,
-            Err(errno) => return errno,
-        };
+    fn taken(&self, kind: MutexKind, me: &State, taken: Inside) -> Result<(), c_int> {
+        let slot = taken?;
         self.note(kind, me);
         if self.seems_inflated() != slot.is_some() {
             self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
@@ -186,7 +167,7 @@ impl Mutex {
         if let Some(slot) = slot.filter(|_| me.observes.get()) {
             slot.stats.note_write(me.tid.get());
         }
-        0
+        Ok(())
     }
 
     /// The caller has taken the mutex, and notes that.
@@ -198,21 +179,21 @@ impl Mutex {
         }
     }
 
-    fn unlock(&self) -> c_int {
+    fn unlock(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.knows_its_owner() {
             if !self.is_owned_by(me) {
-                return EPERM;
+                return Err(EPERM);
             }
             let count = self.words.count.load(Ordering::Relaxed);
             if count > 1 {
                 self.words.count.store(count - 1, Ordering::Relaxed);
-                return 0;
+                return Ok(());
             }
         }
         self.give_up(kind);
-        0
+        Ok(())
     }
 
     /// Gives the mutex up. As soon as it is, it may be gone.
@@ -251,19 +232,19 @@ impl Mutex {
     }
 
     /// Fails if somebody holds the mutex, or waits at a condition variable with it, as glibc's does.
-    fn destroy(&self) -> c_int {
+    pub(super) fn destroy(&self) -> Result<(), c_int> {
         let address = self.address();
         if self.words.users.load(Ordering::Relaxed) != 0 {
-            return EBUSY;
+            return Err(EBUSY);
         }
         match self.head.slot(address) {
-            Some(slot) if registry::here(slot).sem().is_write_locked() => return EBUSY,
+            Some(slot) if registry::here(slot).sem().is_write_locked() => return Err(EBUSY),
             Some(_) => registry::retire(&self.head, address),
-            None if self.head.is_held() => return EBUSY,
+            None if self.head.is_held() => return Err(EBUSY),
             None => {}
         }
         self.words.kind.store(MutexKind::DESTROYED.0, Ordering::Relaxed);
-        0
+        Ok(())
     }
 }
 
@@ -308,12 +289,9 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
     #[inline(never)]
     unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
-        unsafe {
-            acquire(mutex, || match ours(mutex) {
-                Some(mutex) => mutex.lock(),
-                None => real::pthread_mutex_lock(mutex),
-            })
-        }
+        let wait = || unsafe { real::pthread_mutex_lock(mutex) };
+        // SAFETY: as above.
+        unsafe { acquire(mutex, || Mutex::served(mutex, Mutex::lock, wait)) }
     }
     // SAFETY: the caller's promise.
     unsafe { at_once_or(mutex, in_general) }
@@ -395,11 +373,9 @@ unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) 
     #[inline(never)]
     unsafe fn in_general(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
         // SAFETY: the caller's promise.
-        match unsafe { ours(mutex) } {
-            Some(mutex) => mutex.try_lock(try_slot),
-            // SAFETY: as above.
-            None => unsafe { real::pthread_mutex_trylock(mutex) },
-        }
+        let attempt = || unsafe { real::pthread_mutex_trylock(mutex) };
+        // SAFETY: as above.
+        unsafe { Mutex::served(mutex, |mutex| mutex.try_lock(try_slot), attempt) }
     }
     let me = thread::state();
     // SAFETY: the caller's promise.
@@ -413,20 +389,11 @@ unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) 
     }
 }
 
-/// The mutex, unless it is left to glibc.
-///
-/// # Safety
-/// As above.
-unsafe fn ours<'a>(mutex: real::Mutex) -> Option<&'a Mutex> {
-    // SAFETY: the caller's promise.
-    unsafe { Mutex::at(mutex) }.filter(|mutex| mutex.is_ours())
-}
-
 /// # Safety
 /// As above.
 pub(super) unsafe fn is_ours(mutex: real::Mutex) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { ours(mutex) }.is_some()
+    unsafe { Mutex::at(mutex) }.is_some_and(Mutex::is_ours)
 }
 
 /// Takes the mutex, until a time that is asked for only if the caller has to wait.
@@ -440,21 +407,8 @@ pub(super) unsafe fn lock_until(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        acquire(mutex, || match ours(mutex) {
-            Some(mutex) => mutex.lock_until(Some(until)),
-            None => or_glibc_s(),
-        })
-    }
-}
-
-/// # Safety
-/// As above.
-pub(super) unsafe fn destroy(mutex: real::Mutex) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => mutex.destroy(),
-        // SAFETY: as above.
-        None => unsafe { real::pthread_mutex_destroy(mutex) },
+        let ours = |mutex: &Mutex| mutex.lock_until(Some(until));
+        acquire(mutex, || Mutex::served(mutex, ours, or_glibc_s))
     }
 }
 
@@ -500,11 +454,7 @@ unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
 #[inline(never)]
 unsafe fn unlock_in_general(mutex: real::Mutex) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => mutex.unlock(),
-        // SAFETY: as above.
-        None => unsafe { real::pthread_mutex_unlock(mutex) },
-    }
+    unsafe { Mutex::served(mutex, Mutex::unlock, || real::pthread_mutex_unlock(mutex)) }
 }
 
 /// Releases the mutex, and looks at that for the profile.

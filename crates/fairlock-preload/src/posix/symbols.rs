@@ -14,6 +14,7 @@ use libc::{
 };
 
 use super::cond::{self, Cond as Ours};
+use super::enter::Inflatable;
 use super::until::{Until, is_known};
 use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind};
@@ -89,7 +90,7 @@ symbols! {
         result
     }
     "C-unwind" pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] =>
-        super::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock));
+        Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock));
     "C-unwind" pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
         super::at_once_or(lock, Lock::read_at_once, super::lock::<{ side::READ }>);
     "C-unwind" pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
@@ -124,7 +125,7 @@ symbols! {
         real::pthread_mutex_init(mutex, attributes);
     "C-unwind" pthread_mutex_destroy(mutex: Mutex)
         [__pthread_mutex_destroy: same, mtx_destroy: c11] =>
-        mutexes::destroy(mutex);
+        mutexes::Mutex::served(mutex, mutexes::Mutex::destroy, || real::pthread_mutex_destroy(mutex));
     "C-unwind" pthread_mutex_lock(mutex: Mutex) [__pthread_mutex_lock: same, mtx_lock: c11] =>
         mutexes::lock(mutex);
     "C-unwind" pthread_mutex_trylock(mutex: Mutex)
