@@ -14,15 +14,16 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock::platform::System;
 use fairlock::wait::WaitError;
 use fairlock_profile::layout::kind;
-use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};
+use libc::{EINVAL, ETIMEDOUT, clockid_t, pthread_cond_t, pthread_mutex_t};
 
 use super::if_aligned;
 use super::kind::GRACE_NS;
 use super::mutex;
-use super::until::Until;
+use super::until::{Until, is_known};
 use crate::process::config::{self, Kind};
 use crate::process::memory::spread_over;
 use crate::process::mutex::Mutex;
+use crate::process::real::Time;
 use crate::process::word::{CondFlags, Count};
 use crate::profile;
 use crate::registry::nap;
@@ -75,7 +76,7 @@ impl Cond {
     ///
     /// # Safety
     /// As above.
-    pub(super) unsafe fn clock(cond: *mut pthread_cond_t) -> libc::clockid_t {
+    pub(super) unsafe fn clock(cond: *mut pthread_cond_t) -> clockid_t {
         let flags = cond.wrapping_byte_add(offset_of!(Self, flags)).cast::<CondFlags>();
         // SAFETY: within the condition variable, which may be at any address.
         unsafe { flags.read_unaligned() }.clock()
@@ -122,31 +123,30 @@ impl Cond {
         let waiter = Waiter::new(Preload::priority());
         // SAFETY: this frame is not left before the waiter was woken or has taken itself out.
         self.locked(|queue| unsafe { queue.push(&waiter) });
-        // SAFETY: the caller's promise.
-        let errno = unsafe { mutex::unlock_to_wait(mutex) };
-        if errno != 0 {
-            if !self.gives_up(&waiter) {
-                self.signal(); // somebody else's, then
-            }
-            return (errno, false);
-        }
         let cancelled = || cancels.is_cancelled();
         let sleep = || match until {
             Until::Forever => waiter.sleep(None, cancelled),
             _ => until.wait_for(|deadline| waiter.sleep(Some(deadline), cancelled)),
         };
-        let slept = profile::asleep(self.address(), CONDITION, sleep, |slept| match slept {
-            Ok(()) => 0,
-            Err(_) => ETIMEDOUT,
-        });
-        let ended = slept.err().filter(|_| self.gives_up(&waiter));
-        // SAFETY: the caller had it, and let it go above.
-        let errno = unsafe { mutex::lock_again_after_wait(mutex) };
-        match ended {
-            _ if errno != 0 => (errno, false),
-            None => (0, false),
-            Some(WaitError::Cancelled) => (0, true),
-            Some(_) => (ETIMEDOUT, false),
+        let errno = |slept: &Result<_, _>| if slept.is_ok() { 0 } else { ETIMEDOUT };
+        let mut slept = None;
+        let wait = || {
+            let ended = profile::asleep(self.address(), CONDITION, sleep, errno).err();
+            slept = Some(ended.filter(|_| self.gives_up(&waiter)));
+        };
+        // SAFETY: the caller's promise.
+        let waited = unsafe { mutex::released(mutex, wait) };
+        match (waited, slept) {
+            (Err(errno), None) => {
+                if !self.gives_up(&waiter) {
+                    self.signal(); // somebody else's, then
+                }
+                (errno, false)
+            }
+            (Err(errno), _) => (errno, false),
+            (Ok(()), Some(Some(WaitError::Cancelled))) => (0, true),
+            (Ok(()), Some(Some(_))) => (ETIMEDOUT, false),
+            (Ok(()), _) => (0, false),
         }
     }
 
@@ -216,40 +216,36 @@ unsafe fn away_from(
     until: &Until,
     sleep: impl FnOnce(),
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { mutex::unlock_to_wait(mutex) } {
-        0 => {}
-        errno => return errno,
-    }
-    let slept = asleep(cond, || {
+    let slept = || {
         sleep();
         if until.is_over() { ETIMEDOUT } else { 0 }
-    });
-    // SAFETY: the caller had it, and let it go above.
-    match unsafe { mutex::lock_again_after_wait(mutex) } {
-        0 => slept,
-        errno => errno,
-    }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { mutex::released(mutex, || asleep(cond, slept)) }.unwrap_or_else(|errno| errno)
 }
 
-/// Waits until a time, which is asked for if this library makes the wait: in the condition variable's
-/// queue, or, if that is glibc's and the mutex is not, in none. Both are glibc's otherwise.
+/// Waits until a time, if there is one, which is looked at if this library makes the wait: in the condition
+/// variable's queue, or, if that is glibc's and the mutex is not, in none. Both are glibc's otherwise.
 ///
 /// # Safety
 /// The caller holds the mutex.
 pub(super) unsafe fn wait(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
-    until: impl FnOnce() -> Result<Until, c_int>,
+    clock: clockid_t,
+    time: Time,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
+    if !is_known(clock) {
+        return EINVAL;
+    }
     // SAFETY: the caller's promise.
     unsafe {
         let ours = Cond::at(cond);
         if ours.is_none() && !mutex::is_ours(mutex) {
             return mutex::without(mutex, || asleep(cond, or_glibc_s));
         }
-        match (until(), ours) {
+        match (Until::new(clock, time), ours) {
             (Err(errno), _) => errno,
             (Ok(until), Some(ours)) => ours.wait(mutex, &until),
             (Ok(until), None) => wait_in_place(cond, mutex, &until),

@@ -14,18 +14,19 @@ pub(crate) mod until;
 use core::ffi::c_int;
 use core::hint::assert_unchecked;
 use core::mem::offset_of;
+use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::System;
 use fairlock::wait::{Wait, WaitError};
 use fairlock_profile::layout::{self, side};
-use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
+use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
 
 use self::enter::{Inflatable, Inside, timed, try_write_slot, write_slot};
 use self::kind::Kind;
 use self::until::Until;
 use crate::head::{Entry, Exit};
-use crate::process::real::Rwlock;
+use crate::process::real::{Rwlock, Time};
 use crate::process::word::Count;
 use crate::process::{config, real};
 use crate::profile::{self, Target};
@@ -425,15 +426,17 @@ unsafe fn attempt(lock: Rwlock, side: u32) -> c_int {
     }
 }
 
-/// Takes the lock for one of the [sides](side), until a time; or by `or_glibc_s`.
+/// Takes the lock for one of the [sides](side), until a time, if there is one; or by `or_glibc_s`.
 #[inline(always)]
 unsafe fn take(
     lock: Rwlock,
     side: u32,
-    until: Result<Until, c_int>,
+    clock: clockid_t,
+    time: Time,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    let until = match until {
+    // SAFETY: the caller's promise.
+    let until = match unsafe { Until::new(clock, time) } {
         Ok(until) => until,
         Err(errno) => return errno,
     };
@@ -457,7 +460,7 @@ unsafe extern "C-unwind" fn lock<const SIDE: u32>(lock: Rwlock) -> c_int {
     let is_read = SIDE == side::READ;
     let glibc_s = if is_read { real::pthread_rwlock_rdlock } else { real::pthread_rwlock_wrlock };
     // SAFETY: the caller's promise.
-    unsafe { take(lock, SIDE, Ok(Until::Forever), || glibc_s(lock)) }
+    unsafe { take(lock, SIDE, CLOCK_REALTIME, ptr::null(), || glibc_s(lock)) }
 }
 
 #[cold]

@@ -9,10 +9,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::wait::Wait;
 use fairlock_profile::layout::{kind, side};
-use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_mutex_t};
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t};
 
 use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
-use super::until::Until;
+use super::until::{Until, is_known};
 use crate::head::Exit;
 use crate::process::config::{self, Kind};
 use crate::process::glibc::{Words, is_alone};
@@ -312,22 +312,30 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     }
 }
 
-/// Releases the mutex, ours or glibc's, for a wait at a condition variable. It cannot be destroyed
-/// until [`lock_again_after_wait`].
+/// Waits for a condition variable by `wait`, with the mutex, ours or glibc's, released meanwhile. It cannot be
+/// destroyed until the caller has it again. An error if it could not be released, or taken again.
 ///
 /// # Safety
 /// As above.
-pub(super) unsafe fn unlock_to_wait(mutex: real::Mutex) -> c_int {
+pub(super) unsafe fn released<R>(mutex: real::Mutex, wait: impl FnOnce() -> R) -> Result<R, c_int> {
     // SAFETY: the caller's promise.
     let users = unsafe { users(mutex) };
     // An atomic addition: the caller of an error-checking mutex may not be its holder.
     users.inspect(|users| _ = users.fetch_add(1, Ordering::Relaxed));
     // SAFETY: as above.
-    let errno = unsafe { unlock(mutex) };
-    if errno != 0 {
-        users.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
-    }
-    errno
+    let waited = match unsafe { unlock(mutex) } {
+        0 => {
+            let waited = wait();
+            // SAFETY: as above: it has not been destroyed meanwhile.
+            match unsafe { lock(mutex) } {
+                0 => Ok(waited),
+                errno => Err(errno),
+            }
+        }
+        errno => Err(errno),
+    };
+    users.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
+    waited
 }
 
 /// `__nusers`, of our mutexes and glibc's; none where it is at an address that an atomic operation
@@ -340,16 +348,6 @@ unsafe fn users<'a>(mutex: real::Mutex) -> Option<&'a AtomicU32> {
     let users = unsafe { mutex.byte_add(offset_of!(Mutex, words.users)) }.cast::<AtomicU32>();
     // SAFETY: the caller's promise.
     users.is_aligned().then(|| unsafe { &*users })
-}
-
-/// # Safety
-/// As above, and released by [`unlock_to_wait`].
-pub(super) unsafe fn lock_again_after_wait(mutex: real::Mutex) -> c_int {
-    // SAFETY: the caller's promise.
-    let errno = unsafe { lock(mutex) };
-    // SAFETY: as above: it has not been destroyed meanwhile.
-    unsafe { users(mutex) }.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
-    errno
 }
 
 /// # Safety
@@ -396,18 +394,23 @@ pub(super) unsafe fn is_ours(mutex: real::Mutex) -> bool {
     unsafe { Mutex::at(mutex) }.is_some_and(Mutex::is_ours)
 }
 
-/// Takes the mutex, until a time that is asked for only if the caller has to wait.
+/// Takes the mutex, until a time. As in glibc: an unknown clock is refused before anything else, an invalid time
+/// only if the caller has to wait.
 ///
 /// # Safety
 /// As above.
 pub(super) unsafe fn lock_until(
     mutex: real::Mutex,
-    until: impl FnOnce() -> Result<Until, c_int>,
+    clock: clockid_t,
+    time: real::Time,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
+    if !is_known(clock) {
+        return EINVAL;
+    }
     // SAFETY: the caller's promise.
     unsafe {
-        let ours = |mutex: &Mutex| mutex.lock_until(Some(until));
+        let ours = |mutex: &Mutex| mutex.lock_until(Some(|| Until::new(clock, time)));
         acquire(mutex, || Mutex::served(mutex, ours, or_glibc_s))
     }
 }

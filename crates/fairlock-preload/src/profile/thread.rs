@@ -66,8 +66,8 @@ impl Mine {
         self.process.get() == fork::number()
     }
 
-    /// Forgets everything, in a new process.
-    fn enter_process(&self) {
+    /// Forgets everything but whether it is busy: in a new process, and when the thread ends.
+    fn forget(&self) {
         self.process.set(fork::number());
         self.entry.set(ptr::null());
         self.local.set(ptr::null());
@@ -75,7 +75,6 @@ impl Mine {
         self.contends.set(false);
         self.seen.set(0);
         self.many_notes.set(false);
-        self.busy.set(false);
         self.passes.set((0, 0));
     }
 }
@@ -139,7 +138,8 @@ impl Busy {
         thread::enter();
         let mine = mine();
         if !mine.is_of_this_process() {
-            mine.enter_process();
+            mine.forget();
+            mine.busy.set(false);
         }
         // SAFETY: this thread's own.
         let errno = unsafe { *libc::__errno_location() };
@@ -217,10 +217,7 @@ pub(crate) fn thread_ends() {
     tell_passes();
     local.ends_its_wait();
     local.count_notes();
-    mine.local.set(ptr::null());
-    mine.entry.set(ptr::null());
-    mine.timed.set(0);
-    mine.contends.set(false);
+    mine.forget();
     let entry = local.entry();
     entry.cells.iter().for_each(flush);
     entry.tid.store(0, Ordering::Relaxed);
