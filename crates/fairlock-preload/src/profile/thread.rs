@@ -24,14 +24,13 @@ use crate::process::tls::of_each_thread;
 use crate::thread;
 use crate::thread::Preload;
 
-/// One of this many acquisitions of a lock that was waited for is timed. In acquisitions; compared
-/// with those of this thread at the lock.
-const SAMPLED: u64 = 64;
 /// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
 /// noted, and stands for the others. And after so many acquisitions a thread tells others that it has
-/// passed them: each time, a cache line goes from CPU to CPU while it has the lock. In waits, a power of
+/// passed them: each time, a cache line goes from CPU to CPU while it has the lock. Of acquisitions of a lock that
+/// was waited for, one of four times as many is timed. In waits, a power of
 /// two; compared with a random number, or the acquisitions since it last told.
 pub(super) const SAMPLED_WAITS: u32 = 16;
+
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
     entry: Cell<*const ThreadEntry>,
@@ -261,7 +260,7 @@ impl Coming {
             if self.passes {
                 passes(contended);
             }
-            if taken.is_multiple_of(SAMPLED) {
+            if taken.is_multiple_of(4 * u64::from(SAMPLED_WAITS)) {
                 time_hold(target.address);
             }
         }
