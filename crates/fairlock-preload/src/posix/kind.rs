@@ -57,13 +57,9 @@ impl Kind {
         }
     }
 
-    /// By how much a reader's priority is raised.
-    pub(super) fn reader_priority(self) -> u8 {
-        if self == Kind::Readers { PREFERRED } else { 0 }
-    }
-
-    pub(super) fn writer_priority(self) -> u8 {
-        if self == Kind::Writers { PREFERRED } else { 0 }
+    /// By how much the priority is raised of those whom this kind prefers: these, or not.
+    pub(super) fn priority_if(self, prefers: Self) -> u8 {
+        if self == prefers { PREFERRED } else { 0 }
     }
 }
 

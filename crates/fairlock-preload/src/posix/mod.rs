@@ -214,7 +214,9 @@ impl Lock {
             _ => self.wait_to_enter(me, Head::write, until),
         };
         let take = |slot: &_, until: &_| {
-            me.with_more_priority(self.kind().writer_priority(), || write_slot(slot, me, until))
+            me.with_more_priority(self.kind().priority_if(Kind::Writers), || {
+                write_slot(slot, me, until)
+            })
         };
         let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
         if announces {
@@ -296,7 +298,7 @@ impl Lock {
     /// the lock's kind prefers.
     fn read_slot(&self, slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
         let again = self.reads_already(me);
-        let preferred = self.kind().reader_priority();
+        let preferred = self.kind().priority_if(Kind::Readers);
         me.with_more_priority(preferred, || {
             if again || preferred > 0 || me.observes.get() {
                 match try_read_slot(slot, again) {
@@ -343,8 +345,9 @@ impl Lock {
 
     fn try_read_slot(&self, slot: &Slot, me: &State) -> Result<(), c_int> {
         let again = self.reads_already(me);
-        let taken =
-            me.with_more_priority(self.kind().reader_priority(), || try_read_slot(slot, again));
+        let taken = me.with_more_priority(self.kind().priority_if(Kind::Readers), || {
+            try_read_slot(slot, again)
+        });
         match taken {
             Err(EBUSY) if self.kind() == Kind::Fair && self.passes(slot) => Ok(()),
             taken => taken,

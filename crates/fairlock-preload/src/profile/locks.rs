@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, PlaceEntry, kind};
 
-use super::records::Records;
+use super::file::Records;
 use super::{Target, file};
 use crate::process::index::{Index, hash, mix};
 

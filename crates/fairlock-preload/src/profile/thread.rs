@@ -12,7 +12,7 @@ use fairlock_profile::layout::{
     ThreadEntry, WAYS, side,
 };
 
-use super::records::Records;
+use super::file::Records;
 use super::stack::Memory;
 use super::word::Waiting;
 use super::{Target, enter_process, file, locks};

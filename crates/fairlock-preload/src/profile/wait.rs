@@ -10,7 +10,7 @@ use fairlock_profile::layout::{
 };
 use libc::{EBUSY, ETIMEDOUT};
 
-use super::records::Records;
+use super::file::Records;
 use super::thread::{self, Busy, Local, Note};
 use super::word::{Waiting, begins, charge_until, ends};
 use super::{THRESHOLD_NS, Target, file, locks, threshold};
