@@ -80,13 +80,32 @@ pub(crate) trait Inflatable: Sized {
         }
     }
 
-    /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way.
+    /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way: most waits are short,
+    /// and not worth an inflated lock. A real-time thread does so only as long as it does not give its CPU away,
+    /// which no thread of a lower priority would get.
     fn wait_to_enter(&self, me: &State, attempt: Attempt, until: &Until) -> Entry<Preload> {
-        let look = || match self.enter(me, attempt) {
-            Entry::Conflict => None,
-            entry => Some(entry),
-        };
-        watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
+        let (mut began, mut urgent) = (None, None);
+        loop {
+            let entry = self.enter(me, attempt);
+            if !matches!(entry, Entry::Conflict) || until.is_over() {
+                return entry;
+            }
+            let now = Preload::now();
+            let since = now - *began.get_or_insert(now);
+            if since >= WATCH_NS {
+                return entry;
+            }
+            if since < SPIN_NS {
+                // A look takes the holder's cache line from it.
+                while Preload::now() - now < SPIN_NS / 5 {
+                    Preload::pause();
+                }
+            } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
+                return entry;
+            } else {
+                Preload::yield_now();
+            }
+        }
     }
 
     /// What came of the attempt `entry`, in the end: if the caller is not inside, it waits in the
@@ -205,35 +224,6 @@ pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c
 
 pub(super) fn try_write_slot(slot: &Slot) -> Result<(), c_int> {
     if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
-}
-
-/// Looks for a moment, until there is a result: most waits are short, and not worth an inflated
-/// lock. A real-time thread does so only as long as it does not give its CPU away, which no thread
-/// of a lower priority would get.
-fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let mut began = None;
-    let mut urgent = None;
-    loop {
-        let result = look();
-        if result.is_some() || until.is_over() {
-            return result;
-        }
-        let now = Preload::now();
-        let since = now - *began.get_or_insert(now);
-        if since >= bound_ns {
-            return None;
-        }
-        if since < SPIN_NS {
-            // A look takes the holder's cache line from it.
-            while Preload::now() - now < SPIN_NS / 5 {
-                Preload::pause();
-            }
-        } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
-            return None;
-        } else {
-            Preload::yield_now();
-        }
-    }
 }
 
 /// Waits, and notes for how long if statistics are asked for.
