@@ -85,28 +85,16 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         self.exchange(Word::FREE, Word::WRITTEN).is_ok()
     }
 
-    /// As [`write_at_once`](Self::write_at_once), where the process has one thread, whose signal
-    /// handlers leave a lock as they find it: without a locked operation.
+    /// Changes the word if it is `from`, where the process has one thread, whose signal handlers leave a lock as
+    /// they find it: without a locked operation.
     #[inline(always)]
-    #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
-    pub(crate) fn write_alone(&self) -> bool {
-        // Relaxed, here and below: there is no other thread to order it for. A thread that is made
-        // later sees it.
-        let free = self.word.load(Ordering::Relaxed) == Word::FREE.0;
-        if free {
-            self.word.store(Word::WRITTEN.0, Ordering::Relaxed);
+    pub(crate) fn exchange_alone(&self, from: Word, to: Word) -> bool {
+        // Relaxed: there is no other thread to order it for. A thread that is made later sees it.
+        let is_so = self.word.load(Ordering::Relaxed) == from.0;
+        if is_so {
+            self.word.store(to.0, Ordering::Relaxed);
         }
-        free
-    }
-
-    #[inline(always)]
-    #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
-    pub(crate) fn leave_write_alone(&self) -> bool {
-        let writes = self.word.load(Ordering::Relaxed) == Word::WRITTEN.0;
-        if writes {
-            self.word.store(Word::FREE.0, Ordering::Relaxed);
-        }
-        writes
+        is_so
     }
 
     /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there is no
@@ -184,7 +172,6 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 
     /// Whether somebody is inside the thin lock.
-    #[cfg_attr(test, allow(dead_code, reason = "asked before a mutex is destroyed"))]
     pub(crate) fn is_held(&self) -> bool {
         thin(self.load()) != Word::FREE
     }
@@ -206,7 +193,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
             if let Some(other) = Self::follow(word, address) {
                 return Err(other);
             }
-            slot.adopt(thin(word).holders());
+            slot.adopt(thin(word));
             match self.install(word, slot) {
                 Ok(()) => return Ok(()),
                 Err(now) => {

@@ -65,7 +65,7 @@
 //!
 //! * A thread that reads, and waits for another thread to read the same lock for the first
 //!   time, waits for 50 ms or longer once a writer waits: only then is that other one let in
-//!   past the writer (`posix::grace`), and never where the lock's kind prefers writers.
+//!   past the writer (`posix::kind`), and never where the lock's kind prefers writers.
 //! * Who calls glibc's functions by another way, a library loaded with `RTLD_DEEPBIND` or
 //!   `dlvsym`, must not share a lock with others.
 //! * Race detectors do not know these locks: helgrind, DRD and, if this library comes
@@ -104,29 +104,26 @@
 //! A process that ends without `exit` (by `_exit`, a signal or `exec`) leaves no report;
 //! one that has forked counts from then on.
 #![cfg(any(fairlock_loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
-#![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
+#![cfg_attr(
+    any(test, fairlock_loom),
+    allow(dead_code, reason = "tests and models are about parts of it")
+)]
 
 mod head;
 #[cfg(not(fairlock_loom))]
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod posix;
 #[cfg(not(fairlock_loom))]
 mod process;
 #[cfg(not(fairlock_loom))]
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod profile;
 #[cfg(not(fairlock_loom))]
 mod registry;
 #[cfg(not(fairlock_loom))]
-#[cfg_attr(test, allow(dead_code, reason = "a test's process is not observed"))]
 mod report;
 mod slot;
 #[cfg(not(fairlock_loom))]
-#[cfg_attr(test, allow(dead_code, reason = "tests start what they need"))]
 mod start;
-mod stats;
 #[cfg(not(fairlock_loom))]
 mod thread;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod waiters;
 mod word;

@@ -5,16 +5,16 @@
 
 #[cfg(test)]
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use fairlock::platform::System;
-use fairlock::platform::linux::Linux;
+use fairlock::pool::Pooled;
+use fairlock::wait;
 
 use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
-use crate::process::mutex::{Guard, Mutex};
-use crate::process::pool::{Pool, Pooled};
-use crate::process::table::{Chunks, spread, spread_over};
+use crate::process::index::{Index, Locked, hash};
+use crate::process::memory::{Pool, item};
+use crate::process::mutex::Mutex;
 use crate::slot::Slots;
 use crate::thread::{self, Preload, Recorded};
 
@@ -27,7 +27,7 @@ pub(crate) struct Registered;
 impl Slots<Preload> for Registered {
     #[inline(always)]
     fn get(number: u32) -> Option<&'static Slot> {
-        SLOTS.get(number)
+        item(&SLOTS, number)
     }
 
     #[cold]
@@ -38,17 +38,42 @@ impl Slots<Preload> for Registered {
 }
 
 impl Pooled for Slot {
-    fn next(&self) -> &AtomicU32 {
-        &self.next
+    type Link = AtomicU32;
+
+    fn link(&self) -> (u32, &AtomicU32) {
+        (self.number, &self.next)
     }
 }
 
-static SLOTS: Pool<Slot> = Pool::new();
-/// Each table has a mutex of its own.
-static TABLES: [Table; 64] = [const { Table::new() }; 64];
+static SLOTS: Pool<Slot> = Pool::new(AtomicU64::new(0));
+/// The slots of locks by address. A slot is there exactly while it has the address of a lock, or of one that
+/// was given up without `destroy`. If a thread is just making a table larger, the child of a fork may not find
+/// what is in it, and gives those locks other slots.
+static BY_ADDRESS: Index<16> =
+    Index::new(|number| hash(item(&SLOTS, number).map_or(0, Slot::address)));
 
-fn table(address: usize) -> &'static Table {
-    &TABLES[spread_over(address, TABLES.len())]
+/// The slots of some addresses, this one among them. A slot stays its lock's meanwhile.
+fn lock(address: usize) -> Locked<'static> {
+    BY_ADDRESS.lock(hash(address))
+}
+
+/// The slot of the address.
+fn find(slots: &Locked<'_>, address: usize) -> Option<&'static Slot> {
+    place(slots, address).and_then(|at| item(&SLOTS, slots.get(at) - 1))
+}
+
+fn place(slots: &Locked<'_>, address: usize) -> Option<usize> {
+    let is_it = |slot: &Slot| slot.address() == address;
+    slots.find(hash(address), |number| item(&SLOTS, number - 1).is_some_and(is_it))
+}
+
+/// Takes the slot away from the address, if it has one: it is nobody's then.
+fn remove(slots: &Locked<'_>, address: usize) -> Option<&'static Slot> {
+    let at = place(slots, address)?;
+    let slot = item(&SLOTS, slots.get(at) - 1)?;
+    BY_ADDRESS.take_out(slots, at);
+    slot.retire();
+    Some(slot)
 }
 
 /// The slot of the lock at `address`, whose head and kind are given. If the lock was thin, the slot
@@ -59,26 +84,28 @@ pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> Option<&'stati
     if SLOTS.is_drained() && config::mode() != Mode::Stats {
         sweep();
     }
-    let table = table(address);
-    let guard = table.lock();
+    let slots = lock(address);
     if let Some(slot) = head.slot(address) {
         return Some(slot);
     }
-    let slot = table.find(&guard, address).filter(|slot| recover(slot));
+    let slot = find(&slots, address).filter(|slot| recover(slot));
     let slot = slot.inspect(|slot| slot.assign(address)).or_else(|| {
-        table.remove(&guard, address);
+        remove(&slots, address);
+        if !BY_ADDRESS.make_room(&slots) {
+            return None;
+        }
         let new = |number| Slot::new(config::policy(), fork::number(), number);
-        let slot = here(SLOTS.take(new)?);
+        let slot = here(SLOTS.take().or_else(|| SLOTS.make(new))?);
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));
         }
         slot.assign(address);
-        table.insert(&guard, slot);
+        slots.add(hash(address), slot.number + 1);
         Some(slot)
     })?;
     slot.stats.destroyed.store(false, Ordering::Relaxed);
     slot.stats.kind.store(kind as u8, Ordering::Relaxed);
-    // Nobody else inflates this lock while this thread has the table's mutex.
+    // Nobody else inflates this lock meanwhile.
     Some(head.inflate(address, slot).err().unwrap_or(slot))
 }
 
@@ -89,9 +116,9 @@ fn sweep() {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     /// How many slots are looked at. In slots; compared with those there are.
     const LOOKS: u32 = 8;
-    for _ in 0..LOOKS.min(SLOTS.len()) {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS.len();
-        if let Some(slot) = SLOTS.get(number)
+    for _ in 0..LOOKS.min(SLOTS.made()) {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS.made();
+        if let Some(slot) = item(&SLOTS, number)
             && slot.address() != 0
             && !slot.was_used()
         {
@@ -104,9 +131,7 @@ fn sweep() {
 /// then.
 fn reclaim(slot: &'static Slot) {
     let address = slot.address();
-    let table = table(address);
-    let guard = table.lock();
-    // A slot stays its lock's while the mutex of its table is held.
+    let slots = lock(address);
     if address == 0 || slot.address() != address || !here(slot).is_idle() {
         return;
     }
@@ -116,25 +141,24 @@ fn reclaim(slot: &'static Slot) {
     if thread::is_used(slot.number) || !slot.is_idle() {
         return slot.confirm();
     }
-    table.remove(&guard, address);
-    SLOTS.give(slot.number, slot);
+    remove(&slots, address);
+    SLOTS.give(slot);
 }
 
 /// The program destroys the lock at `address`, which is inflated: it becomes thin, and free.
 #[cold]
 pub(crate) fn retire(head: &Head, address: usize) {
     let _record = Recorded::begin();
-    let table = table(address);
-    let guard = table.lock();
+    let slots = lock(address);
     if config::mode() == Mode::Stats {
         // The counts are kept for the report; the next lock at the address adds to them.
-        if let Some(slot) = table.find(&guard, address) {
+        if let Some(slot) = find(&slots, address) {
             slot.stats.destroyed.store(true, Ordering::Relaxed);
         }
-    } else if let Some(slot) = table.remove(&guard, address)
+    } else if let Some(slot) = remove(&slots, address)
         && recover(slot)
     {
-        SLOTS.give(slot.number, slot);
+        SLOTS.give(slot);
     }
     head.clear();
 }
@@ -144,17 +168,25 @@ pub(crate) fn retire(head: &Head, address: usize) {
 pub(crate) fn here(slot: &'static Slot) -> &'static Slot {
     let process = fork::number();
     if !slot.is_of_process(process) {
-        slot.enter_process(process, nap);
+        bring(slot, process);
     }
     slot
+}
+
+#[cold]
+fn bring(slot: &'static Slot, process: u32) {
+    static BRINGING: Mutex = Mutex::new();
+    let _guard = BRINGING.lock();
+    if !slot.is_of_process(process) {
+        // SAFETY: so nobody has used it here, and all threads that do come here first.
+        unsafe { slot.enter_process(process) };
+    }
 }
 
 /// Lets others go on, whatever their priority. Not by one of libc's ways to sleep: those are
 /// cancellation points, and locking is none.
 pub(crate) fn nap() {
-    /// In ns; compared with nothing: it is the length of a sleep.
-    const NAP_NS: u64 = 50_000;
-    Linux::wait(&AtomicU32::new(0), 0, Some(Preload::now() + NAP_NS), false);
+    wait::nap::<Preload>();
 }
 
 /// Makes a slot fit for the next lock, if its last one is gone. Not if a thread still waits for
@@ -173,137 +205,8 @@ fn recover(slot: &'static Slot) -> bool {
 
 /// All slots that have locks, for the report.
 pub(crate) fn assigned() -> impl Iterator<Item = &'static Slot> {
-    // SAFETY: a slot that is not made yet is zeros, so no lock's; slots are never freed.
-    SLOTS.places().filter(|&slot| unsafe { Slot::is_assigned(slot) }).map(|slot| unsafe { &*slot })
-}
-
-/// How many buckets a table has at first.
-const BUCKETS: u32 = 64;
-
-/// The slots of locks by address, for a part of the addresses: lists, linked by their `next`. A slot is in a list exactly while it has the address of
-/// a lock, or of one that was given up without `destroy`. A fork finds each list whole. If a thread
-/// was just splitting a bucket, the child may not find what was in it, and gives those locks other
-/// slots.
-///
-/// Linear hashing: for each slot beyond the number of buckets, one bucket is split in two. So the
-/// table grows without being copied, and nobody waits for that.
-struct Table {
-    mutex: Mutex,
-    slots: AtomicU32,
-    buckets: AtomicU32,
-    /// For each bucket the number of its first slot, plus one; zero at the end.
-    first: [AtomicU32; BUCKETS as usize],
-    more: Chunks<AtomicU32>,
-}
-
-// Relaxed throughout: used under the mutex.
-impl Table {
-    const fn new() -> Self {
-        Self {
-            mutex: Mutex::new(),
-            slots: AtomicU32::new(0),
-            buckets: AtomicU32::new(BUCKETS),
-            first: [const { AtomicU32::new(0) }; BUCKETS as usize],
-            more: Chunks::new(),
-        }
-    }
-
-    fn lock(&self) -> Guard<'_> {
-        self.mutex.lock()
-    }
-
-    fn find(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut next = self.bucket_of(address);
-        while let Some(slot) = follow(next) {
-            if slot.address() == address {
-                return Some(slot);
-            }
-            next = &slot.next;
-        }
-        None
-    }
-
-    /// Adds a slot, which has its address already.
-    fn insert(&self, _guard: &Guard<'_>, slot: &'static Slot) {
-        push(self.bucket_of(slot.address()), slot);
-        let slots = self.slots.load(Ordering::Relaxed) + 1;
-        self.slots.store(slots, Ordering::Relaxed);
-        if slots > self.buckets.load(Ordering::Relaxed) {
-            self.split();
-        }
-    }
-
-    /// Removes the slot of the address, if there is one: it is nobody's then.
-    fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut link = self.bucket_of(address);
-        while let Some(slot) = follow(link) {
-            if slot.address() == address {
-                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                slot.retire();
-                self.slots.fetch_sub(1, Ordering::Relaxed);
-                return Some(slot);
-            }
-            link = &slot.next;
-        }
-        None
-    }
-
-    /// Adds a bucket, for half of what is in another one. Without memory the table stays as it is.
-    fn split(&self) {
-        let new = self.buckets.load(Ordering::Relaxed);
-        let half = 1 << new.ilog2();
-        let Some(bucket) = self.more.make(new - BUCKETS) else { return };
-        let mut link = self.at(new - half);
-        while let Some(slot) = follow(link) {
-            if hash(slot.address()) & (2 * half - 1) == new {
-                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                // SAFETY: made above.
-                push(unsafe { &*bucket }, slot);
-            } else {
-                link = &slot.next;
-            }
-        }
-        self.buckets.store(new + 1, Ordering::Relaxed);
-    }
-
-    fn bucket_of(&self, address: usize) -> &AtomicU32 {
-        let buckets = self.buckets.load(Ordering::Relaxed);
-        let half = 1 << buckets.ilog2();
-        let index = hash(address) & (2 * half - 1);
-        self.at(if index < buckets { index } else { index & (half - 1) })
-    }
-
-    /// One of the buckets.
-    fn at(&self, index: u32) -> &AtomicU32 {
-        match index.checked_sub(BUCKETS) {
-            None => &self.first[index as usize],
-            // SAFETY: `split` has made it, as there are so many buckets.
-            Some(more) => unsafe { &*self.more.get(more) },
-        }
-    }
-
-    #[cfg(test)]
-    fn longest(&self) -> usize {
-        let of = |index| {
-            let first = follow(self.at(index));
-            core::iter::successors(first, |slot| follow(&slot.next)).count()
-        };
-        (0..self.buckets.load(Ordering::Relaxed)).map(of).max().unwrap()
-    }
-}
-
-fn push(bucket: &AtomicU32, slot: &'static Slot) {
-    slot.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
-    bucket.store(slot.number + 1, Ordering::Relaxed);
-}
-
-fn follow(link: &AtomicU32) -> Option<&'static Slot> {
-    SLOTS.get(link.load(Ordering::Relaxed).checked_sub(1)?)
-}
-
-fn hash(address: usize) -> u32 {
-    // Without the bits that choose the table.
-    (spread(address) >> 16) as u32 & (u32::MAX >> 1)
+    // A slot that is not made yet is zeros, so no lock's.
+    (0..SLOTS.made()).filter_map(|number| item(&SLOTS, number)).filter(|slot| slot.is_assigned())
 }
 
 #[cfg(test)]
@@ -369,30 +272,5 @@ mod tests {
         assert!(heads[1].slot(address(&heads[1])).is_none());
         slot.sem().write();
         assert!(matches!(heads[1].write(address(&heads[1])), crate::head::Entry::Entered));
-    }
-
-    /// Lists stay short however many locks there are, and at whatever distances.
-    #[test]
-    fn lists_stay_short() {
-        fairlock_testing::alone(|| {
-            for distance in [56, 64, 4096] {
-                let table = Table::new();
-                let addresses = || (1..=10_000).map(|place| place * distance);
-                for address in addresses() {
-                    let new = |number| Slot::new(config::policy(), fork::number(), number);
-                    let slot = SLOTS.take(new).unwrap();
-                    slot.assign(address);
-                    table.insert(&table.lock(), slot);
-                }
-                assert!(table.longest() <= 8, "{}", table.longest());
-                for address in addresses() {
-                    let guard = table.lock();
-                    assert_eq!(table.find(&guard, address).unwrap().address(), address);
-                    let slot = table.remove(&guard, address).unwrap();
-                    assert!(table.find(&guard, address).is_none());
-                    SLOTS.give(slot.number, slot);
-                }
-            }
-        });
     }
 }

@@ -151,7 +151,8 @@ fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     let address = slot.address();
     write!(file, r#"{{"pid":{},"policy":""#, pid())?;
     file.text(config::policy_name().to_bytes())?;
-    let kind = config::Kind::name(stats.kind.load(Ordering::Relaxed));
+    let is_mutex = stats.kind.load(Ordering::Relaxed) == config::Kind::Mutex as u8;
+    let kind = if is_mutex { "mutex" } else { "rwlock" };
     write!(file, r#"","kind":"{kind}","address":"{address:#x}""#)?;
     write_names(file, address, symbols)?;
     for (key, count) in [

@@ -1,14 +1,14 @@
 //! An inflated lock, in memory that is never given back.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use fairlock::Policy;
+use fairlock::events::EventCounts;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
-use crate::stats::Stats;
-use crate::word::{Holders, Home, Identity, Owner, Still};
+use crate::word::{Identity, Owner, Still, Word};
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
@@ -33,7 +33,7 @@ pub(crate) struct Slot<P: Platform> {
     /// How many locks have had this slot.
     owners: AtomicU32,
     used: AtomicBool,
-    /// A [`Home`]: the last process in which `sem` was freed of the waiters of another process, by
+    /// The last process in which `sem` was freed of the waiters of another process, by
     /// [`enter_process`](Self::enter_process).
     process: AtomicU32,
     /// The next slot in its list, of the registry, which guards it, or of the pool.
@@ -47,13 +47,13 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn new(policy: Policy, process: u32, number: u32) -> Self {
         Self {
             sem: UnsafeCell::new(RwSem::new(policy)),
-            stats: Stats::new(),
-            still: Still::new(),
+            stats: Stats::default(),
+            still: Still::default(),
             number,
             identity: AtomicU64::new(Identity::NONE.0),
             owners: AtomicU32::new(0),
             used: AtomicBool::new(true),
-            process: AtomicU32::new(Home::of(process).0),
+            process: AtomicU32::new(process),
             next: AtomicU32::new(0),
         }
     }
@@ -81,13 +81,10 @@ impl<P: Platform> Slot<P> {
         self.identity.store(Identity::NONE.0, Ordering::Release);
     }
 
-    /// Whether there is a slot, and it is some lock's.
-    ///
-    /// # Safety
-    /// `slot` points to a slot, or to zeros where one is about to be.
-    pub(crate) unsafe fn is_assigned(slot: *const Self) -> bool {
-        // SAFETY: the caller's promise; zeros are such a word, too. Acquire: see `assign`.
-        unsafe { (*slot).identity.load(Ordering::Acquire) != Identity::NONE.0 }
+    /// Whether it is some lock's.
+    pub(crate) fn is_assigned(&self) -> bool {
+        // Acquire: see `assign`.
+        self.identity.load(Ordering::Acquire) != Identity::NONE.0
     }
 
     /// The address of its lock; zero if there is none.
@@ -141,47 +138,83 @@ impl<P: Platform> Slot<P> {
     #[inline(always)]
     pub(crate) fn is_of_process(&self, process: u32) -> bool {
         // Acquire: and it has no waiters of another process.
-        self.process.load(Ordering::Acquire) == Home::of(process).0
+        self.process.load(Ordering::Acquire) == process
     }
 
-    /// Called before a slot is used in a process, whose number is `number`: threads of a process
-    /// that it was forked from, which waited or were busy in the queue, do not exist here. What was
-    /// counted there does not count. `nap` waits a moment for a thread that is doing this.
-    #[cold]
-    pub(crate) fn enter_process(&self, number: u32, nap: impl Fn()) {
-        let (made, being_made) = (Home::of(number).0, Home::being_made(number).0);
-        loop {
-            let seen = self.process.load(Ordering::Acquire);
-            if seen == made {
-                return;
-            }
-            if seen == being_made {
-                nap();
-                continue;
-            }
-            let order = (Ordering::Acquire, Ordering::Relaxed);
-            if self.process.compare_exchange(seen, being_made, order.0, order.1).is_ok() {
-                // SAFETY: nobody has used it in this process, and all threads that do come here
-                // first.
-                unsafe { &mut *self.sem.get() }.forget_waiters();
-                self.stats.reset();
-                // A thread that was in doubt is not here.
-                self.confirm();
-                // Release: a thread that finds the number finds the slot fit for use.
-                self.process.store(made, Ordering::Release);
-                return;
+    /// Makes the slot fit for use in the process of this number: threads of a process that it was forked
+    /// from, which waited or were busy in the queue, do not exist here. What was counted there does not
+    /// count.
+    ///
+    /// # Safety
+    /// Nobody has used it in this process, and one thread does this.
+    pub(crate) unsafe fn enter_process(&self, process: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.sem.get() }.forget_waiters();
+        self.stats.reset();
+        // A thread that was in doubt is not here.
+        self.confirm();
+        // Release: a thread that finds the number finds the slot fit for use.
+        self.process.store(process, Ordering::Release);
+    }
+
+    /// Those inside the thin lock, whose word this is, hold the lock, which nobody else knows yet.
+    pub(crate) fn adopt(&self, thin: Word) {
+        // SAFETY: nobody knows the lock, so nobody has it.
+        unsafe {
+            if thin.is_written() {
+                self.sem().adopt_writer();
+            } else if thin.readers() > 0 {
+                self.sem().adopt_readers(thin.readers());
             }
         }
     }
+}
 
-    /// These hold the lock, which nobody else knows yet.
-    pub(crate) fn adopt(&self, holders: Holders) {
-        match holders {
-            Holders::Readers(0) => {}
-            // SAFETY: nobody knows the lock, so nobody has it.
-            Holders::Readers(count) => unsafe { self.sem().adopt_readers(count as usize) },
-            // SAFETY: as above.
-            Holders::Writer => unsafe { self.sem().adopt_writer() },
+/// What is counted of a lock while `FAIRLOCK_STATS` asks for it. Relaxed throughout: statistics.
+#[derive(Default)]
+pub(crate) struct Stats {
+    /// How often the lock was taken each way.
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    /// How often the lock could not be had at once, and for how many nanoseconds in all; waits that
+    /// were given up count.
+    pub(crate) waits: AtomicU64,
+    pub(crate) waited_ns: AtomicU64,
+    pub(crate) longest_ns: AtomicU64,
+    /// The number of the thread that writes; zero if none does.
+    pub(crate) writer: AtomicU32,
+    /// The program has destroyed the lock.
+    pub(crate) destroyed: AtomicBool,
+    /// The kind of lock: a `config::Kind`.
+    pub(crate) kind: AtomicU8,
+    pub(crate) events: EventCounts,
+}
+
+impl Stats {
+    pub(crate) fn note_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_write(&self, tid: u32) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.note_writer(tid);
+    }
+
+    pub(crate) fn note_writer(&self, tid: u32) {
+        self.writer.store(tid, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_wait(&self, ns: u64) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waited_ns.fetch_add(ns, Ordering::Relaxed);
+        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// Counts anew from now on; holders stay noted.
+    pub(crate) fn reset(&self) {
+        for count in [&self.reads, &self.writes, &self.waits, &self.waited_ns, &self.longest_ns] {
+            count.store(0, Ordering::Relaxed);
         }
+        self.events.reset();
     }
 }

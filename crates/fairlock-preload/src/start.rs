@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use fairlock::platform::System;
 
 use crate::process::config::{self, Mode};
-use crate::process::{alone, fork, real};
+use crate::process::{fork, glibc, real};
 use crate::thread::{self, Preload};
 use crate::{profile, report};
 
@@ -29,7 +29,7 @@ extern "C" fn start() {
         return;
     }
     thread::start(thread_ends);
-    alone::start();
+    glibc::start();
     // In the child this resets the number where the kernel does not wipe the page; it may run after
     // other handlers that use locks.
     // SAFETY: the functions are there as long as the library is. If it fails there is no
@@ -39,7 +39,7 @@ extern "C" fn start() {
     // and, in its constructor, waits for a lock.
     real::resolve();
     #[cfg(not(test))]
-    crate::posix::spin::start();
+    crate::posix::observed::start();
     Preload::cpu();
     if config::mode() == Mode::Stats {
         report::start();

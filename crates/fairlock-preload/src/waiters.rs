@@ -156,17 +156,9 @@ impl<P: Platform> Queue<P> {
         self.first.is_null()
     }
 
-    /// Notifies the waiter that has waited longest.
-    pub(crate) fn notify_one(&mut self) -> Notified<P> {
-        self.notify(1)
-    }
-
-    pub(crate) fn notify_all(&mut self) -> Notified<P> {
-        self.notify(usize::MAX)
-    }
-
-    /// Takes out up to `most` waiters. Those that leave are no waiters any more.
-    fn notify(&mut self, most: usize) -> Notified<P> {
+    /// Notifies, and takes out, up to `most` waiters, first those that have waited longest. Those that leave
+    /// are no waiters any more.
+    pub(crate) fn notify(&mut self, most: usize) -> Notified<P> {
         let mut notified = Notified(ptr::null());
         let mut last = None::<&Waiter<P>>;
         let (mut next, mut left) = (self.first, most);

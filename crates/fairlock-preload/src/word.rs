@@ -29,13 +29,6 @@ const NONCE_SHIFT: u32 = u64::BITS - NONCE_BITS;
 const NONCE_BITS: u32 = 19;
 const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
 
-/// Who is inside a thin lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holders {
-    Readers(u64),
-    Writer,
-}
-
 impl Word {
     pub(crate) const FREE: Self = Self(0);
     pub(crate) const WRITTEN: Self = Self(WRITER);
@@ -83,8 +76,9 @@ impl Word {
         Self(self.0 - READER)
     }
 
-    pub(crate) fn holders(self) -> Holders {
-        if self.is_written() { Holders::Writer } else { Holders::Readers(self.0 >> READER_SHIFT) }
+    /// How many readers are inside a thin lock in which no writer is.
+    pub(crate) fn readers(self) -> usize {
+        (self.0 >> READER_SHIFT) as usize
     }
 
     /// The number of the slot, of an inflated lock.
@@ -149,27 +143,6 @@ impl Identity {
     }
 }
 
-/// In which process a slot was used last.
-///
-/// | bits | meaning |
-/// |---|---|
-/// | 0-30 | the process's number |
-/// | 31 | one of its threads is making the slot fit for use there |
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Home(pub(crate) u32);
-
-const BUSY: u32 = 1 << 31;
-
-impl Home {
-    pub(crate) fn of(process: u32) -> Self {
-        Self(process)
-    }
-
-    pub(crate) fn being_made(process: u32) -> Self {
-        Self(process | BUSY)
-    }
-}
-
 /// Counts writers that got in. Only these store, one at a time.
 #[repr(transparent)]
 pub(crate) struct Turns(AtomicU32);
@@ -192,17 +165,13 @@ impl Turns {
 /// |---|---|
 /// | 0-39 | since when, in microseconds |
 /// | 40-63 | the low bits of how many turns there had been |
-#[repr(transparent)]
+#[derive(Default)]
 pub(crate) struct Still(AtomicU64);
 
 const TIME_BITS: u32 = 40;
 const TIME: u64 = (1 << TIME_BITS) - 1;
 
 impl Still {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     /// A reader has to wait. Returns for how many nanoseconds no turn has begun, as far as readers
     /// know.
     pub(crate) fn note(&self, turns: &Turns, now: u64) -> u64 {
@@ -222,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_a_new_beginning() {
-        let (still, turns) = (Still::new(), Turns(AtomicU32::new(0)));
+        let (still, turns) = (Still::default(), Turns(AtomicU32::new(0)));
         assert_eq!(still.note(&turns, 5_000), 0);
         assert_eq!(still.note(&turns, 9_000), 4_000);
         turns.count();

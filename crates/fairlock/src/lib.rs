@@ -163,6 +163,9 @@ mod native;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod once;
 pub mod platform;
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub mod pool;
 #[cfg(feature = "alloc")]
 pub mod range;
 #[cfg(all(feature = "std", not(fairlock_loom)))]

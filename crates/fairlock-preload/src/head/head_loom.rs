@@ -91,8 +91,8 @@ impl Guarded {
                 return other;
             }
             match self.inflation {
-                Inflation::OfThoseBefore if first => slot.adopt(thin(word).holders()),
-                Inflation::OfAll => slot.adopt(thin(word).holders()),
+                Inflation::OfThoseBefore if first => slot.adopt(thin(word)),
+                Inflation::OfAll => slot.adopt(thin(word)),
                 _ => {}
             }
             first = false;

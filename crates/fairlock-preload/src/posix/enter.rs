@@ -7,8 +7,8 @@ use fairlock::platform::System;
 use fairlock::wait::Wait;
 use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
 
-use super::SPIN_NS;
 use super::until::Until;
+use super::{SPIN_NS, if_aligned};
 use crate::head::Entry;
 use crate::registry::{self, Head, Slot, nap};
 use crate::thread::Preload;
@@ -25,11 +25,41 @@ type Attempt = fn(&Head, usize) -> Entry<Preload>;
 pub(super) type Inside = Result<Option<&'static Slot>, c_int>;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.
-pub(super) trait Inflatable: Sized {
+pub(crate) trait Inflatable: Sized {
+    /// glibc's type.
+    type Program;
+
     fn head(&self) -> &Head;
 
     /// The lock's slot; inflates the lock if it was thin. `None` if there is no memory for a slot.
     fn inflate(&self) -> Option<&'static Slot>;
+
+    /// Whether it is this library's, not glibc's.
+    fn is_ours(&self) -> bool;
+
+    /// None if it is misaligned, and so glibc's.
+    ///
+    /// # Safety
+    /// A lock that is initialised, and stays so until the caller is done with it: here and below.
+    #[inline(always)]
+    unsafe fn at<'a>(lock: *mut Self::Program) -> Option<&'a Self> {
+        const { assert!(size_of::<Self>() == size_of::<Self::Program>()) };
+        const { assert!(align_of::<Self>() <= align_of::<Self::Program>()) };
+        // SAFETY: the caller's promise, and the layout.
+        unsafe { if_aligned(lock.cast()) }
+    }
+
+    /// What is done by `ours` to a lock of ours, or to one of glibc's by `or_glibc_s`.
+    #[inline(always)]
+    unsafe fn served(
+        lock: *mut Self::Program,
+        ours: impl FnOnce(&Self) -> Result<(), c_int>,
+        or_glibc_s: impl FnOnce() -> c_int,
+    ) -> c_int {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { Self::at(lock) }.filter(|lock| lock.is_ours());
+        lock.map_or_else(or_glibc_s, |lock| ours(lock).err().unwrap_or(0))
+    }
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
@@ -37,7 +67,7 @@ pub(super) trait Inflatable: Sized {
 
     /// An attempt on the thin lock, unless such attempts are not to be made.
     fn enter(&self, me: &State, attempt: Attempt) -> Entry<Preload> {
-        let mut inflates = me.observes() && self.head().slot(self.address()).is_none();
+        let mut inflates = me.observes.get() && self.head().slot(self.address()).is_none();
         loop {
             if inflates && let Some(slot) = self.inflate() {
                 return Entry::Inflated(slot);
@@ -50,13 +80,32 @@ pub(super) trait Inflatable: Sized {
         }
     }
 
-    /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way.
+    /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way: most waits are short,
+    /// and not worth an inflated lock. A real-time thread does so only as long as it does not give its CPU away,
+    /// which no thread of a lower priority would get.
     fn wait_to_enter(&self, me: &State, attempt: Attempt, until: &Until) -> Entry<Preload> {
-        let look = || match self.enter(me, attempt) {
-            Entry::Conflict => None,
-            entry => Some(entry),
-        };
-        watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
+        let (mut began, mut urgent) = (None, None);
+        loop {
+            let entry = self.enter(me, attempt);
+            if !matches!(entry, Entry::Conflict) || until.is_over() {
+                return entry;
+            }
+            let now = Preload::now();
+            let since = now - *began.get_or_insert(now);
+            if since >= WATCH_NS {
+                return entry;
+            }
+            if since < SPIN_NS {
+                // A look takes the holder's cache line from it.
+                while Preload::now() - now < SPIN_NS / 5 {
+                    Preload::pause();
+                }
+            } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
+                return entry;
+            } else {
+                Preload::yield_now();
+            }
+        }
     }
 
     /// What came of the attempt `entry`, in the end: if the caller is not inside, it waits in the
@@ -160,7 +209,7 @@ fn leave(slot: &'static Slot) {
 
 pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
     // Statistics count what goes past the queue, which `write_again` does not.
-    let at_once = if me.observes() { slot.sem().try_write() } else { slot.sem().write_again() };
+    let at_once = if me.observes.get() { slot.sem().try_write() } else { slot.sem().write_again() };
     if at_once {
         return Ok(());
     }
@@ -177,39 +226,10 @@ pub(super) fn try_write_slot(slot: &Slot) -> Result<(), c_int> {
     if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
 }
 
-/// Looks for a moment, until there is a result: most waits are short, and not worth an inflated
-/// lock. A real-time thread does so only as long as it does not give its CPU away, which no thread
-/// of a lower priority would get.
-fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let mut began = None;
-    let mut urgent = None;
-    loop {
-        let result = look();
-        if result.is_some() || until.is_over() {
-            return result;
-        }
-        let now = Preload::now();
-        let since = now - *began.get_or_insert(now);
-        if since >= bound_ns {
-            return None;
-        }
-        if since < SPIN_NS {
-            // A look takes the holder's cache line from it.
-            while Preload::now() - now < SPIN_NS / 5 {
-                Preload::pause();
-            }
-        } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
-            return None;
-        } else {
-            Preload::yield_now();
-        }
-    }
-}
-
 /// Waits, and notes for how long if statistics are asked for.
 #[inline(always)]
 pub(super) fn timed<T>(slot: &Slot, me: &State, wait: impl FnOnce() -> T) -> T {
-    if !me.observes() {
+    if !me.observes.get() {
         return wait();
     }
     let began = Preload::now();

@@ -7,15 +7,27 @@
 //! The side that a kind prefers waits with more than any real-time priority, and then the rules are
 //! those that a lock has for priorities: such a reader passes all writers that wait, and while such
 //! a writer waits the lock is closed.
+//!
+//! # Readers that the holders wait for
+//!
+//! A thread that reads may wait for another one to read the same lock and come back. If the other
+//! stands behind a writer, which waits for the first, none of the three ever goes on. POSIX allows
+//! that; but glibc's default kind lets readers pass, and programs rely on it.
+//!
+//! So where nothing moves readers join those inside, past the writers: when a writer has waited for
+//! [`GRACE_NS`], and none has got in meanwhile. They may do so for as long again; then not for
+//! twice as long, and so on, each interval twice the last. If nobody waits for anybody, and the
+//! readers' sections are just long, those inside leave in the first interval that is longer than a
+//! section, and a writer gets in.
 
 use core::ffi::c_int;
 
 use fairlock::platform::System;
 
-use super::grace::GRACE_NS;
 use crate::process::word::Count;
-use crate::registry::nap;
+use crate::registry::{Slot, nap};
 use crate::thread::Preload;
+use crate::word::Turns;
 
 /// `PTHREAD_RWLOCK_PREFER_READER_NP`: the default, for which nobody has to ask.
 pub(super) const PREFER_READER: c_int = 0;
@@ -45,47 +57,57 @@ impl Kind {
         }
     }
 
-    /// By how much a reader's priority is raised.
-    pub(super) fn reader_priority(self) -> u8 {
-        if self == Kind::Readers { PREFERRED } else { 0 }
-    }
-
-    pub(super) fn writer_priority(self) -> u8 {
-        if self == Kind::Writers { PREFERRED } else { 0 }
+    /// By how much the priority is raised of those whom this kind prefers: these, or not.
+    pub(super) fn priority_if(self, prefers: Self) -> u8 {
+        if self == prefers { PREFERRED } else { 0 }
     }
 }
 
-/// How many writers that come first are in the queue or on their way to it: from the moment in
-/// which they found the lock taken, no reader gets in before them.
-#[repr(transparent)]
-pub(super) struct Announced(Count);
-
-impl Announced {
-    pub(super) fn any(&self) -> bool {
-        self.0.any()
-    }
-
-    pub(super) fn add(&self) {
-        self.0.add();
-    }
-
-    pub(super) fn remove(&self) {
-        self.0.remove();
-    }
-
-    /// Waits until there are none, or `queued` says that they are in the queue, where readers can
-    /// queue behind them, or nothing moves: the writer does not run, or is in another copy of the lock.
-    pub(super) fn wait(&self, queued: impl Fn() -> bool) {
-        let began = Preload::now();
-        while self.any() && !queued() {
-            let waited = Preload::now() - began;
-            if waited >= GRACE_NS {
-                return;
-            } else if waited < super::SPIN_NS {
-                Preload::pause();
-            } else {
-                nap();
-            }
+/// Waits until no writers are announced, or `queued` says that they are in the queue, where readers can
+/// queue behind them, or nothing moves: the writer does not run, or is in another copy of the lock.
+pub(super) fn wait_for_announced(announced: &Count, queued: impl Fn() -> bool) {
+    let began = Preload::now();
+    while announced.any() && !queued() {
+        let waited = Preload::now() - began;
+        if waited >= GRACE_NS {
+            return;
+        } else if waited < super::SPIN_NS {
+            Preload::pause();
+        } else {
+            nap();
         }
+    }
+}
+
+/// For how long nothing may move. A reader that waits looks twice as often. In ns; compared with
+/// the time since a writer last got in or began to wait, or since a thread that waits in no queue came.
+pub(super) const GRACE_NS: u64 = 50_000_000;
+
+/// Whether a reader that cannot get in behind the writers that wait may join those inside.
+pub(super) fn may_pass(slot: &Slot, turns: &Turns) -> bool {
+    let now = Preload::now();
+    let still = slot.still.note(turns, now);
+    still >= GRACE_NS
+        && slot
+            .sem()
+            .first_writer_since()
+            .is_some_and(|arrived| is_open(still.min(now.saturating_sub(arrived))))
+}
+
+/// Whether readers may pass when nothing has moved for `still_ns`: not for one grace, then for one,
+/// then not for two, then for four, and so on.
+fn is_open(still_ns: u64) -> bool {
+    (still_ns / GRACE_NS).checked_ilog2().is_some_and(|doublings| doublings % 2 == 0)
+}
+
+#[cfg(test)]
+mod grace_tests {
+    use super::*;
+
+    #[test]
+    fn the_intervals_double() {
+        let open: Vec<_> = (0..64).filter(|&n| is_open(n * GRACE_NS + 1)).collect();
+        let expected: Vec<_> = (1..2).chain(4..8).chain(16..32).collect();
+        assert_eq!(open, expected);
     }
 }

@@ -1,15 +1,12 @@
 //! A `pthread_rwlock_t`, and what POSIX and glibc say about it. Mutexes and condition variables are
 //! in `mutex` and `cond`.
 
-#[cfg(not(test))]
-mod asleep;
 mod cond;
 mod enter;
-mod grace;
 mod kind;
 mod mutex;
 #[cfg(not(test))]
-pub(crate) mod spin;
+pub(crate) mod observed;
 #[cfg(not(test))] // a test's own locks are libc's
 mod symbols;
 pub(crate) mod until;
@@ -17,18 +14,20 @@ pub(crate) mod until;
 use core::ffi::c_int;
 use core::hint::assert_unchecked;
 use core::mem::offset_of;
+use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::System;
 use fairlock::wait::{Wait, WaitError};
 use fairlock_profile::layout::{self, side};
-use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
+use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
 
 use self::enter::{Inflatable, Inside, timed, try_write_slot, write_slot};
-use self::kind::{Announced, Kind};
+use self::kind::Kind;
 use self::until::Until;
 use crate::head::{Entry, Exit};
-use crate::process::real::Rwlock;
+use crate::process::real::{Rwlock, Time};
+use crate::process::word::Count;
 use crate::process::{config, real};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
@@ -68,8 +67,9 @@ pub(crate) struct Lock {
     writer: AtomicU32,
     /// `__shared`: not zero if the lock is used by several processes.
     shared: u32,
-    /// Writers that come first. (`__rwelision` and padding)
-    announced: Announced,
+    /// How many writers that come first are in the queue or on their way to it: from the moment in
+    /// which they found the lock taken, no reader gets in before them. (`__rwelision` and padding)
+    announced: Count,
     /// Counts the writers that got into the inflated lock.
     turns: Turns,
     _padding: u32,
@@ -77,13 +77,15 @@ pub(crate) struct Lock {
     flags: u32,
 }
 
-const _: () = {
-    assert!(size_of::<Lock>() == size_of::<pthread_rwlock_t>());
-    assert!(align_of::<Lock>() <= align_of::<pthread_rwlock_t>());
-    assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
-};
+const _: () = assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
 
 impl Inflatable for Lock {
+    type Program = pthread_rwlock_t;
+
+    fn is_ours(&self) -> bool {
+        self.shared == 0 && config::serves(config::Kind::Rwlock)
+    }
+
     fn head(&self) -> &Head {
         &self.head
     }
@@ -97,16 +99,6 @@ impl Inflatable for Lock {
 }
 
 impl Lock {
-    /// None if it is misaligned, and so glibc's.
-    ///
-    /// # Safety
-    /// A lock that is initialised, and stays so until the caller is done with it.
-    #[inline(always)]
-    pub(crate) unsafe fn at<'a>(lock: Rwlock) -> Option<&'a Self> {
-        // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { if_aligned(lock.cast()) }
-    }
-
     /// Makes a lock that is initialised, but left to glibc, one of a kind that glibc knows.
     ///
     /// # Safety
@@ -123,11 +115,6 @@ impl Lock {
         }
     }
 
-    /// Whether the lock is this library's, not glibc's.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.shared == 0 && config::serves(config::Kind::Rwlock)
-    }
-
     fn kind(&self) -> Kind {
         Kind::of_flags(self.flags)
     }
@@ -137,7 +124,7 @@ impl Lock {
     /// Reads a thin lock, if nothing is special. (Then nobody writes it, this thread included.)
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
-        let held = thread::state().held();
+        let held = &thread::state().held;
         let taken = held.has_room() && self.seems_thin() && self.head.read_at_once();
         if taken {
             held.push_in_room(self.address());
@@ -148,9 +135,9 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn write_at_once(&self) -> bool {
         let me = thread::state();
-        let taken = me.is_plain() && self.seems_thin() && self.head.write_at_once();
+        let taken = me.plain.get() && self.seems_thin() && self.head.write_at_once();
         if taken {
-            self.set_writer(me.tid());
+            self.set_writer(me.tid.get());
         }
         taken
     }
@@ -159,14 +146,14 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn unlock_at_once(&self) -> bool {
         let me = thread::state();
-        if !me.is_plain() || !self.seems_thin() {
+        if !me.plain.get() || !self.seems_thin() {
             return false;
         }
         // As soon as the lock is given up below, it may be gone.
-        if me.held().is_last(self.address()) {
+        if me.held.is_last(self.address()) {
             let left = self.head.leave_read_at_once();
             if left {
-                me.held().remove_last();
+                me.held.remove_last();
             }
             return left;
         }
@@ -186,7 +173,7 @@ impl Lock {
     /// Relaxed: a thread finds its own number only if it stored it.
     #[inline(always)]
     fn is_writer(&self, me: &State) -> bool {
-        self.writer.load(Ordering::Relaxed) == me.tid()
+        self.writer.load(Ordering::Relaxed) == me.tid.get()
     }
 
     /// Relaxed: see above.
@@ -197,10 +184,10 @@ impl Lock {
 
     // ---- in general ----
 
-    pub(crate) fn read(&self, until: &Until) -> c_int {
+    pub(crate) fn read(&self, until: &Until) -> Result<(), c_int> {
         let me = thread::enter();
         if self.is_writer(me) {
-            return EDEADLK;
+            return Err(EDEADLK);
         }
         self.wait_for_announced(me);
         let entry = self.wait_to_enter(me, Head::read, until);
@@ -208,26 +195,28 @@ impl Lock {
         self.note_read(me, self.wait_inside(me, entry, Head::read, until, take))
     }
 
-    pub(crate) fn try_read(&self) -> c_int {
+    pub(crate) fn try_read(&self) -> Result<(), c_int> {
         let me = thread::enter();
         if self.are_announced() && !self.reads_already(me) {
-            return EBUSY;
+            return Err(EBUSY);
         }
         let entry = self.enter(me, Head::read);
         self.note_read(me, self.inside(entry, false, |slot| self.try_read_slot(slot, me)))
     }
 
-    pub(crate) fn write(&self, until: &Until) -> c_int {
+    pub(crate) fn write(&self, until: &Until) -> Result<(), c_int> {
         let me = thread::enter();
         if self.is_writer(me) {
-            return EDEADLK;
+            return Err(EDEADLK);
         }
         let entry = match self.kind() {
             Kind::Writers => self.enter(me, Head::write),
             _ => self.wait_to_enter(me, Head::write, until),
         };
         let take = |slot: &_, until: &_| {
-            me.with_more_priority(self.kind().writer_priority(), || write_slot(slot, me, until))
+            me.with_more_priority(self.kind().priority_if(Kind::Writers), || {
+                write_slot(slot, me, until)
+            })
         };
         let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
         if announces {
@@ -242,23 +231,23 @@ impl Lock {
         self.note_write(me, taken)
     }
 
-    pub(crate) fn try_write(&self) -> c_int {
+    pub(crate) fn try_write(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let entry = self.enter(me, Head::write);
         self.note_write(me, self.inside(entry, false, try_write_slot))
     }
 
     /// Gives the lock up, whichever way it is held. Does nothing if it is not held.
-    pub(crate) fn unlock(&self) -> c_int {
+    pub(crate) fn unlock(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let address = self.address();
         // As soon as the lock is given up below, it may be gone.
         match self.head.leave(address, || self.set_writer(0)) {
-            Exit::Reader => me.held().remove(address),
+            Exit::Reader => me.held.remove(address),
             Exit::Writer | Exit::Free => {}
             Exit::Inflated(slot) => self.leave_slot(me, registry::here(slot)),
         }
-        0
+        Ok(())
     }
 
     fn leave_slot(&self, me: &State, slot: &Slot) {
@@ -272,22 +261,22 @@ impl Lock {
         } else if slot.sem().is_locked() {
             // SAFETY: held, and not for writing.
             unsafe { slot.sem().unlock_read() };
-            me.held().remove(address);
+            me.held.remove(address);
         }
         whole.end();
     }
 
-    pub(crate) fn destroy(&self) -> c_int {
+    pub(crate) fn destroy(&self) -> Result<(), c_int> {
         let address = self.address();
         if self.head.slot(address).is_some() {
             registry::retire(&self.head, address);
             self.inflated.store(0, Ordering::Relaxed);
         }
-        0
+        Ok(())
     }
 
     fn reads_already(&self, me: &State) -> bool {
-        me.held().contains(self.address())
+        me.held.contains(self.address())
     }
 
     /// Whether writers that come first wait, or are about to.
@@ -298,7 +287,7 @@ impl Lock {
     /// Lets such writers queue before the caller, unless the caller reads already.
     fn wait_for_announced(&self, me: &State) {
         if self.are_announced() && !self.reads_already(me) {
-            self.announced.wait(|| {
+            kind::wait_for_announced(&self.announced, || {
                 let slot = self.head.slot(self.address());
                 slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
             });
@@ -309,9 +298,9 @@ impl Lock {
     /// the lock's kind prefers.
     fn read_slot(&self, slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
         let again = self.reads_already(me);
-        let preferred = self.kind().reader_priority();
+        let preferred = self.kind().priority_if(Kind::Readers);
         me.with_more_priority(preferred, || {
-            if again || preferred > 0 || me.observes() {
+            if again || preferred > 0 || me.observes.get() {
                 match try_read_slot(slot, again) {
                     // `again` may be wrong, if another thread has released what this one took: then
                     // it waits.
@@ -332,7 +321,7 @@ impl Lock {
         let mut next_look = || {
             let now = Preload::now();
             slot.still.note(&self.turns, now);
-            look = deadline.min(now + grace::GRACE_NS / 2);
+            look = deadline.min(now + kind::GRACE_NS / 2);
             look
         };
         loop {
@@ -350,14 +339,15 @@ impl Lock {
     /// A reader that would wait for queued writers joins those inside, if it may.
     fn passes(&self, slot: &Slot) -> bool {
         !slot.sem().is_write_locked()
-            && grace::may_pass(slot, &self.turns)
+            && kind::may_pass(slot, &self.turns)
             && slot.sem().try_read_recursive()
     }
 
     fn try_read_slot(&self, slot: &Slot, me: &State) -> Result<(), c_int> {
         let again = self.reads_already(me);
-        let taken =
-            me.with_more_priority(self.kind().reader_priority(), || try_read_slot(slot, again));
+        let taken = me.with_more_priority(self.kind().priority_if(Kind::Readers), || {
+            try_read_slot(slot, again)
+        });
         match taken {
             Err(EBUSY) if self.kind() == Kind::Fair && self.passes(slot) => Ok(()),
             taken => taken,
@@ -373,33 +363,27 @@ impl Lock {
         }
     }
 
-    fn note_read(&self, me: &State, taken: Inside) -> c_int {
-        let slot = match taken {
-            Ok(slot) => slot,
-            Err(errno) => return errno,
-        };
+    fn note_read(&self, me: &State, taken: Inside) -> Result<(), c_int> {
+        let slot = taken?;
         self.note_form(slot.is_some());
-        me.held().push(self.address());
-        if let Some(slot) = slot.filter(|_| me.observes()) {
+        me.held.push(self.address());
+        if let Some(slot) = slot.filter(|_| me.observes.get()) {
             slot.stats.note_read();
         }
-        0
+        Ok(())
     }
 
-    fn note_write(&self, me: &State, taken: Inside) -> c_int {
-        let slot = match taken {
-            Ok(slot) => slot,
-            Err(errno) => return errno,
-        };
+    fn note_write(&self, me: &State, taken: Inside) -> Result<(), c_int> {
+        let slot = taken?;
         self.note_form(slot.is_some());
-        self.set_writer(me.tid());
+        self.set_writer(me.tid.get());
         if let Some(slot) = slot {
             self.turns.count();
-            if me.observes() {
-                slot.stats.note_write(me.tid());
+            if me.observes.get() {
+                slot.stats.note_write(me.tid.get());
             }
         }
-        0
+        Ok(())
     }
 }
 
@@ -414,24 +398,18 @@ fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
 
 // ---- for any rwlock, ours or glibc's; the program's promise is that it is one ----
 
-/// The lock, unless it is left to glibc.
+/// Done `at_once`, to a lock that is not misaligned; or else `in_general`.
 ///
 /// # Safety
 /// A lock that is initialised, and stays so until the caller is done with it: here and below.
-unsafe fn ours<'a>(lock: Rwlock) -> Option<&'a Lock> {
-    // SAFETY: the caller's promise.
-    unsafe { Lock::at(lock) }.filter(|lock| lock.is_ours())
-}
-
-/// What is done by `ours` to a lock of ours.
 #[inline(always)]
-unsafe fn served(
+unsafe fn at_once_or(
     lock: Rwlock,
-    ours: impl FnOnce(&Lock) -> c_int,
-    or_glibc_s: impl FnOnce() -> c_int,
+    at_once: fn(&Lock) -> bool,
+    in_general: unsafe extern "C-unwind" fn(Rwlock) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { self::ours(lock) }.map_or_else(or_glibc_s, ours)
+    unsafe { if Lock::at(lock).is_some_and(at_once) { 0 } else { in_general(lock) } }
 }
 
 fn target(lock: Rwlock, side: u32) -> Target {
@@ -443,21 +421,25 @@ unsafe fn attempt(lock: Rwlock, side: u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match side {
-            side::READ => served(lock, Lock::try_read, || real::pthread_rwlock_tryrdlock(lock)),
-            _ => served(lock, Lock::try_write, || real::pthread_rwlock_trywrlock(lock)),
+            side::READ => {
+                Lock::served(lock, Lock::try_read, || real::pthread_rwlock_tryrdlock(lock))
+            }
+            _ => Lock::served(lock, Lock::try_write, || real::pthread_rwlock_trywrlock(lock)),
         }
     }
 }
 
-/// Takes the lock for one of the [sides](side), until a time; or by `or_glibc_s`.
+/// Takes the lock for one of the [sides](side), until a time, if there is one; or by `or_glibc_s`.
 #[inline(always)]
 unsafe fn take(
     lock: Rwlock,
     side: u32,
-    until: Result<Until, c_int>,
+    clock: clockid_t,
+    time: Time,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    let until = match until {
+    // SAFETY: the caller's promise.
+    let until = match unsafe { Until::new(clock, time) } {
         Ok(until) => until,
         Err(errno) => return errno,
     };
@@ -468,7 +450,7 @@ unsafe fn take(
     // SAFETY: the caller's promise, here and below.
     let attempt = || unsafe { attempt(lock, side) };
     // SAFETY: as above.
-    let wait = || unsafe { served(lock, ours, or_glibc_s) };
+    let wait = || unsafe { Lock::served(lock, ours, or_glibc_s) };
     profile::acquire(target(lock, side), attempt, wait)
 }
 
@@ -477,37 +459,26 @@ unsafe fn take(
 
 #[cold]
 #[inline(never)]
-unsafe extern "C-unwind" fn read(lock: Rwlock) -> c_int {
+unsafe extern "C-unwind" fn lock<const SIDE: u32>(lock: Rwlock) -> c_int {
+    let is_read = SIDE == side::READ;
+    let glibc_s = if is_read { real::pthread_rwlock_rdlock } else { real::pthread_rwlock_wrlock };
     // SAFETY: the caller's promise.
-    unsafe { take(lock, side::READ, Ok(Until::Forever), || real::pthread_rwlock_rdlock(lock)) }
+    unsafe { take(lock, SIDE, CLOCK_REALTIME, ptr::null(), || glibc_s(lock)) }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C-unwind" fn write(lock: Rwlock) -> c_int {
+unsafe extern "C-unwind" fn try_lock<const SIDE: u32>(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { take(lock, side::WRITE, Ok(Until::Forever), || real::pthread_rwlock_wrlock(lock)) }
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn try_read(lock: Rwlock) -> c_int {
-    // SAFETY: the caller's promise.
-    profile::attempt(target(lock, side::READ), || unsafe { attempt(lock, side::READ) })
-}
-
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn try_write(lock: Rwlock) -> c_int {
-    // SAFETY: the caller's promise.
-    profile::attempt(target(lock, side::WRITE), || unsafe { attempt(lock, side::WRITE) })
+    profile::attempt(target(lock, SIDE), || unsafe { attempt(lock, SIDE) })
 }
 
 #[cold]
 #[inline(never)]
 unsafe extern "C-unwind" fn unlock(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
-    let unlock = || unsafe { served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };
+    let unlock =
+        || unsafe { Lock::served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };
     profile::releasing(lock.addr(), unlock)
 }
 
@@ -523,24 +494,27 @@ mod tests {
         assert!(!lock.read_at_once(), "the thread has not entered yet");
         assert!(lock.is_ours());
         for _form in ["thin", "inflated"] {
-            assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [0, 0]);
-            assert_eq!(lock.try_write(), EBUSY);
-            lock.unlock();
-            lock.unlock();
-            assert_eq!(lock.write(&Until::Forever), 0);
-            assert_eq!(lock.try_read(), EBUSY);
-            assert_eq!([lock.read(&Until::Forever), lock.write(&Until::Forever)], [EDEADLK; 2]);
-            lock.unlock();
-            lock.unlock(); // once too often
-            assert_eq!(lock.try_write(), 0);
-            lock.unlock();
+            assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [Ok(()); 2]);
+            assert_eq!(lock.try_write(), Err(EBUSY));
+            lock.unlock().unwrap();
+            lock.unlock().unwrap();
+            assert_eq!(lock.write(&Until::Forever), Ok(()));
+            assert_eq!(lock.try_read(), Err(EBUSY));
+            assert_eq!(
+                [lock.read(&Until::Forever), lock.write(&Until::Forever)],
+                [Err(EDEADLK); 2]
+            );
+            lock.unlock().unwrap();
+            lock.unlock().unwrap(); // once too often
+            assert_eq!(lock.try_write(), Ok(()));
+            lock.unlock().unwrap();
             // It is inflated in the second round only.
-            assert_eq!(lock.read(&Until::Forever), 0);
-            assert_eq!(lock.write(&Until::Monotonic(0)), libc::ETIMEDOUT);
-            lock.unlock();
+            assert_eq!(lock.read(&Until::Forever), Ok(()));
+            assert_eq!(lock.write(&Until::Monotonic(0)), Err(libc::ETIMEDOUT));
+            lock.unlock().unwrap();
         }
         assert!(!lock.read_at_once() && !lock.write_at_once(), "it is inflated");
-        lock.destroy();
+        lock.destroy().unwrap();
         assert!(lock.read_at_once() && lock.unlock_at_once());
         assert!(lock.write_at_once() && !lock.read_at_once());
         assert!(lock.unlock_at_once() && !lock.unlock_at_once());
@@ -559,12 +533,12 @@ mod tests {
             [lock.try_read(), lock.read(&Until::Forever)]
                 .into_iter()
                 .chain(timed.map(|until| lock.read(&until)))
-                .all(|result| result == EAGAIN)
+                .all(|result| result == Err(EAGAIN))
         };
         assert!(fails(), "by a thread that does not read it");
-        lock.unlock();
-        assert_eq!(lock.read(&Until::Forever), 0);
+        lock.unlock().unwrap();
+        assert_eq!(lock.read(&Until::Forever), Ok(()));
         assert!(fails(), "by one that does");
-        assert_eq!(lock.try_write(), EBUSY);
+        assert_eq!(lock.try_write(), Err(EBUSY));
     }
 }

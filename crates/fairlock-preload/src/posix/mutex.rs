@@ -9,21 +9,20 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::wait::Wait;
 use fairlock_profile::layout::{kind, side};
-use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_mutex_t};
+use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t};
 
-use super::enter::{Inflatable, try_write_slot, write_slot};
-use super::if_aligned;
-use super::until::Until;
+use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
+use super::until::{Until, is_known};
 use crate::head::Exit;
-use crate::process::alone;
 use crate::process::config::{self, Kind};
-use crate::process::glibc::Words;
+use crate::process::glibc::{Words, is_alone};
 use crate::process::real;
 use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::cancel::Whole;
 use crate::thread::{self, Mutexes, State};
+use crate::word::Word;
 
 /// The program's mutex.
 #[repr(C)]
@@ -37,13 +36,15 @@ pub(super) struct Mutex {
     _next: usize,
 }
 
-const _: () = {
-    assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
-    assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
-    assert!(offset_of!(Mutex, head) == 24);
-};
+const _: () = assert!(offset_of!(Mutex, head) == 24);
 
 impl Inflatable for Mutex {
+    type Program = pthread_mutex_t;
+
+    fn is_ours(&self) -> bool {
+        self.kind().may_be_ours() && config::serves(Kind::Mutex)
+    }
+
     fn head(&self) -> &Head {
         &self.head
     }
@@ -56,21 +57,6 @@ impl Inflatable for Mutex {
 // Relaxed, all accesses to fields but the head: they belong to the holder, or are only compared
 // with the caller's own number.
 impl Mutex {
-    /// None if it is misaligned, and so glibc's.
-    ///
-    /// # Safety
-    /// A mutex that is initialised, and stays so until the caller is done with it.
-    #[inline(always)]
-    unsafe fn at<'a>(mutex: real::Mutex) -> Option<&'a Self> {
-        // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { if_aligned(mutex.cast()) }
-    }
-
-    /// Whether it is this library's, not glibc's.
-    fn is_ours(&self) -> bool {
-        self.kind().may_be_ours() && config::serves(Kind::Mutex)
-    }
-
     #[inline(always)]
     fn seems_inflated(&self) -> bool {
         self.inflated.load(Ordering::Relaxed) != 0
@@ -90,9 +76,10 @@ impl Mutex {
         if !kind.may_be_ours() || self.seems_inflated() {
             return false;
         }
-        let taken = match alone::is_alone() {
-            true => self.head.write_alone(),
-            false => self.head.write_at_once(),
+        let head = &self.head;
+        let taken = match is_alone() {
+            true => head.exchange_alone(Word::FREE, Word::WRITTEN),
+            false => head.write_at_once(),
         };
         if taken {
             self.note(kind, me);
@@ -108,7 +95,7 @@ impl Mutex {
             return false;
         }
         if kind.knows_its_owner()
-            && (self.words.owner.load(Ordering::Relaxed) != me.tid()
+            && (self.words.owner.load(Ordering::Relaxed) != me.tid.get()
                 || self.words.count.load(Ordering::Relaxed) > 1)
         {
             return false;
@@ -119,50 +106,45 @@ impl Mutex {
 
     // ---- in general ----
 
-    fn lock(&self) -> c_int {
+    fn lock(&self) -> Result<(), c_int> {
         self.lock_until(None::<fn() -> _>)
     }
 
     /// As `lock`, until a time that is asked for only if the caller has to wait.
-    fn lock_until(&self, until: Option<impl FnOnce() -> Result<Until, c_int>>) -> c_int {
+    fn lock_until(
+        &self,
+        until: Option<impl FnOnce() -> Result<Until, c_int>>,
+    ) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.knows_its_owner() && self.is_owned_by(me) {
-            return if kind.is_recursive() { self.lock_again() } else { EDEADLK };
+            return if kind.is_recursive() { self.lock_again() } else { Err(EDEADLK) };
         }
         let until = match until {
             None => Until::Forever,
             Some(until) => {
                 let entry = self.enter(me, Head::write);
-                if let Ok(slot) = self.inside(entry, false, try_write_slot) {
-                    return self.taken(kind, me, slot);
+                let taken = self.inside(entry, false, try_write_slot);
+                if taken.is_ok() {
+                    return self.taken(kind, me, taken);
                 }
-                match until() {
-                    Ok(until) => until,
-                    Err(errno) => return errno,
-                }
+                until()?
             }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
         let take = |slot: &_, until: &_| write_slot(slot, me, until);
-        match self.wait_inside(me, entry, Head::write, &until, take) {
-            Ok(slot) => self.taken(kind, me, slot),
-            Err(errno) => errno,
-        }
+        self.taken(kind, me, self.wait_inside(me, entry, Head::write, &until, take))
     }
 
     /// Takes the mutex without waiting: by `try_slot` if it is inflated.
-    fn try_lock(&self, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+    fn try_lock(&self, try_slot: fn(&Slot) -> Result<(), c_int>) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.is_recursive() && self.is_owned_by(me) {
             return self.lock_again();
         }
         let entry = self.enter(me, Head::write);
-        match self.inside(entry, false, try_slot) {
-            Ok(slot) => self.taken(kind, me, slot),
-            Err(errno) => errno,
-        }
+        self.taken(kind, me, self.inside(entry, false, try_slot))
     }
 
     fn is_owned_by(&self, me: &State) -> bool {
@@ -170,49 +152,48 @@ impl Mutex {
     }
 
     /// The holder of a recursive mutex takes it once more.
-    fn lock_again(&self) -> c_int {
-        let Some(count) = self.words.count.load(Ordering::Relaxed).checked_add(1) else {
-            return EAGAIN;
-        };
+    fn lock_again(&self) -> Result<(), c_int> {
+        let count = self.words.count.load(Ordering::Relaxed).checked_add(1).ok_or(EAGAIN)?;
         self.words.count.store(count, Ordering::Relaxed);
-        0
+        Ok(())
     }
 
-    fn taken(&self, kind: MutexKind, me: &State, slot: Option<&Slot>) -> c_int {
+    fn taken(&self, kind: MutexKind, me: &State, taken: Inside) -> Result<(), c_int> {
+        let slot = taken?;
         self.note(kind, me);
         if self.seems_inflated() != slot.is_some() {
             self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
         }
-        if let Some(slot) = slot.filter(|_| me.observes()) {
-            slot.stats.note_write(me.tid());
+        if let Some(slot) = slot.filter(|_| me.observes.get()) {
+            slot.stats.note_write(me.tid.get());
         }
-        0
+        Ok(())
     }
 
     /// The caller has taken the mutex, and notes that.
     #[inline(always)]
     fn note(&self, kind: MutexKind, me: &State) {
-        self.words.owner.store(me.tid(), Ordering::Relaxed);
+        self.words.owner.store(me.tid.get(), Ordering::Relaxed);
         if kind.is_recursive() {
             self.words.count.store(1, Ordering::Relaxed);
         }
     }
 
-    fn unlock(&self) -> c_int {
+    fn unlock(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.knows_its_owner() {
             if !self.is_owned_by(me) {
-                return EPERM;
+                return Err(EPERM);
             }
             let count = self.words.count.load(Ordering::Relaxed);
             if count > 1 {
                 self.words.count.store(count - 1, Ordering::Relaxed);
-                return 0;
+                return Ok(());
             }
         }
         self.give_up(kind);
-        0
+        Ok(())
     }
 
     /// Gives the mutex up. As soon as it is, it may be gone.
@@ -222,11 +203,12 @@ impl Mutex {
             self.words.count.store(0, Ordering::Relaxed);
         }
         self.words.owner.store(0, Ordering::Relaxed);
-        let left = !self.seems_inflated()
-            && match alone::is_alone() {
-                true => self.head.leave_write_alone(),
-                false => self.head.leave_write_at_once(),
-            };
+        let head = &self.head;
+        let leave = || match is_alone() {
+            true => head.exchange_alone(Word::WRITTEN, Word::FREE),
+            false => head.leave_write_at_once(),
+        };
+        let left = !self.seems_inflated() && leave();
         if !left {
             self.give_up_slot();
         }
@@ -250,19 +232,19 @@ impl Mutex {
     }
 
     /// Fails if somebody holds the mutex, or waits at a condition variable with it, as glibc's does.
-    fn destroy(&self) -> c_int {
+    pub(super) fn destroy(&self) -> Result<(), c_int> {
         let address = self.address();
         if self.words.users.load(Ordering::Relaxed) != 0 {
-            return EBUSY;
+            return Err(EBUSY);
         }
         match self.head.slot(address) {
-            Some(slot) if registry::here(slot).sem().is_write_locked() => return EBUSY,
+            Some(slot) if registry::here(slot).sem().is_write_locked() => return Err(EBUSY),
             Some(_) => registry::retire(&self.head, address),
-            None if self.head.is_held() => return EBUSY,
+            None if self.head.is_held() => return Err(EBUSY),
             None => {}
         }
         self.words.kind.store(MutexKind::DESTROYED.0, Ordering::Relaxed);
-        0
+        Ok(())
     }
 }
 
@@ -292,7 +274,7 @@ unsafe fn at_once_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        match me.mutexes() {
+        match me.mutexes.get() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
             _ => in_general(mutex),
         }
@@ -307,12 +289,9 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
     #[inline(never)]
     unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
-        unsafe {
-            acquire(mutex, || match ours(mutex) {
-                Some(mutex) => mutex.lock(),
-                None => real::pthread_mutex_lock(mutex),
-            })
-        }
+        let wait = || unsafe { real::pthread_mutex_lock(mutex) };
+        // SAFETY: as above.
+        unsafe { acquire(mutex, || Mutex::served(mutex, Mutex::lock, wait)) }
     }
     // SAFETY: the caller's promise.
     unsafe { at_once_or(mutex, in_general) }
@@ -325,7 +304,7 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        match me.mutexes() {
+        match me.mutexes.get() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
             Mutexes::Thin => unlock_in_general(mutex),
             _ => unlock_counted(mutex, me),
@@ -333,22 +312,30 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     }
 }
 
-/// Releases the mutex, ours or glibc's, for a wait at a condition variable. It cannot be destroyed
-/// until [`lock_again_after_wait`].
+/// Waits for a condition variable by `wait`, with the mutex, ours or glibc's, released meanwhile. It cannot be
+/// destroyed until the caller has it again. An error if it could not be released, or taken again.
 ///
 /// # Safety
 /// As above.
-pub(super) unsafe fn unlock_to_wait(mutex: real::Mutex) -> c_int {
+pub(super) unsafe fn released<R>(mutex: real::Mutex, wait: impl FnOnce() -> R) -> Result<R, c_int> {
     // SAFETY: the caller's promise.
     let users = unsafe { users(mutex) };
     // An atomic addition: the caller of an error-checking mutex may not be its holder.
     users.inspect(|users| _ = users.fetch_add(1, Ordering::Relaxed));
     // SAFETY: as above.
-    let errno = unsafe { unlock(mutex) };
-    if errno != 0 {
-        users.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
-    }
-    errno
+    let waited = match unsafe { unlock(mutex) } {
+        0 => {
+            let waited = wait();
+            // SAFETY: as above: it has not been destroyed meanwhile.
+            match unsafe { lock(mutex) } {
+                0 => Ok(waited),
+                errno => Err(errno),
+            }
+        }
+        errno => Err(errno),
+    };
+    users.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
+    waited
 }
 
 /// `__nusers`, of our mutexes and glibc's; none where it is at an address that an atomic operation
@@ -361,16 +348,6 @@ unsafe fn users<'a>(mutex: real::Mutex) -> Option<&'a AtomicU32> {
     let users = unsafe { mutex.byte_add(offset_of!(Mutex, words.users)) }.cast::<AtomicU32>();
     // SAFETY: the caller's promise.
     users.is_aligned().then(|| unsafe { &*users })
-}
-
-/// # Safety
-/// As above, and released by [`unlock_to_wait`].
-pub(super) unsafe fn lock_again_after_wait(mutex: real::Mutex) -> c_int {
-    // SAFETY: the caller's promise.
-    let errno = unsafe { lock(mutex) };
-    // SAFETY: as above: it has not been destroyed meanwhile.
-    unsafe { users(mutex) }.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
-    errno
 }
 
 /// # Safety
@@ -394,66 +371,47 @@ unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) 
     #[inline(never)]
     unsafe fn in_general(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
         // SAFETY: the caller's promise.
-        match unsafe { ours(mutex) } {
-            Some(mutex) => mutex.try_lock(try_slot),
-            // SAFETY: as above.
-            None => unsafe { real::pthread_mutex_trylock(mutex) },
-        }
+        let attempt = || unsafe { real::pthread_mutex_trylock(mutex) };
+        // SAFETY: as above.
+        unsafe { Mutex::served(mutex, |mutex| mutex.try_lock(try_slot), attempt) }
     }
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
         // In as few steps as where nothing is counted.
-        match (me.mutexes(), Mutex::at(mutex)) {
+        match (me.mutexes.get(), Mutex::at(mutex)) {
             (Mutexes::ThinCounted, Some(ours)) if ours.lock_at_once(me) => 0,
-            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid()) => 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid.get()) => 0,
             _ => in_general(mutex, try_slot),
         }
     }
-}
-
-/// The mutex, unless it is left to glibc.
-///
-/// # Safety
-/// As above.
-unsafe fn ours<'a>(mutex: real::Mutex) -> Option<&'a Mutex> {
-    // SAFETY: the caller's promise.
-    unsafe { Mutex::at(mutex) }.filter(|mutex| mutex.is_ours())
 }
 
 /// # Safety
 /// As above.
 pub(super) unsafe fn is_ours(mutex: real::Mutex) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { ours(mutex) }.is_some()
+    unsafe { Mutex::at(mutex) }.is_some_and(Mutex::is_ours)
 }
 
-/// Takes the mutex, until a time that is asked for only if the caller has to wait.
+/// Takes the mutex, until a time. As in glibc: an unknown clock is refused before anything else, an invalid time
+/// only if the caller has to wait.
 ///
 /// # Safety
 /// As above.
 pub(super) unsafe fn lock_until(
     mutex: real::Mutex,
-    until: impl FnOnce() -> Result<Until, c_int>,
+    clock: clockid_t,
+    time: real::Time,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
+    if !is_known(clock) {
+        return EINVAL;
+    }
     // SAFETY: the caller's promise.
     unsafe {
-        acquire(mutex, || match ours(mutex) {
-            Some(mutex) => mutex.lock_until(Some(until)),
-            None => or_glibc_s(),
-        })
-    }
-}
-
-/// # Safety
-/// As above.
-pub(super) unsafe fn destroy(mutex: real::Mutex) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => mutex.destroy(),
-        // SAFETY: as above.
-        None => unsafe { real::pthread_mutex_destroy(mutex) },
+        let ours = |mutex: &Mutex| mutex.lock_until(Some(|| Until::new(clock, time)));
+        acquire(mutex, || Mutex::served(mutex, ours, or_glibc_s))
     }
 }
 
@@ -499,11 +457,7 @@ unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
 #[inline(never)]
 unsafe fn unlock_in_general(mutex: real::Mutex) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => mutex.unlock(),
-        // SAFETY: as above.
-        None => unsafe { real::pthread_mutex_unlock(mutex) },
-    }
+    unsafe { Mutex::served(mutex, Mutex::unlock, || real::pthread_mutex_unlock(mutex)) }
 }
 
 /// Releases the mutex, and looks at that for the profile.
@@ -514,9 +468,9 @@ unsafe fn unlock_counted(mutex: real::Mutex, me: &State) -> c_int {
     let look = unsafe { about_to_unlock(mutex, me) };
     // SAFETY: as above.
     let result = unsafe {
-        match (me.mutexes(), Mutex::at(mutex)) {
+        match (me.mutexes.get(), Mutex::at(mutex)) {
             (Mutexes::ThinCounted, Some(ours)) if ours.unlock_at_once(me) => 0,
-            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid()) => 0,
+            (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid.get()) => 0,
             _ => unlock_in_general(mutex),
         }
     };
@@ -532,7 +486,7 @@ unsafe fn about_to_unlock(mutex: real::Mutex, me: &State) -> Option<profile::Loo
         || {
             // SAFETY: the caller's promise.
             let ours = unsafe { Mutex::at(mutex) };
-            me.mutexes() != Mutexes::AsGlibcCounted
+            me.mutexes.get() != Mutexes::AsGlibcCounted
                 || ours.is_none_or(|ours| ours.words.is_wanted_as_glibc())
         },
         // SAFETY: as above.

@@ -6,16 +6,17 @@
 //! a thread may have itself cancelled anywhere.
 
 use core::ffi::{c_int, c_void};
+use core::ptr;
 
-use fairlock_profile::layout::side;
+use fairlock_profile::layout::side::{READ, WRITE};
 use libc::{
-    CLOCK_REALTIME, EBUSY, EINVAL, ENOMEM, ETIMEDOUT, clockid_t, pthread_condattr_t,
+    CLOCK_REALTIME as REALTIME, EBUSY, ENOMEM, ETIMEDOUT, clockid_t, pthread_condattr_t,
     pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t,
 };
 
 use super::cond::{self, Cond as Ours};
-use super::until::{Until, is_known};
-use super::{Lock, asleep, kind, mutex as mutexes, spin};
+use super::enter::Inflatable;
+use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind};
 use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
 use crate::profile;
@@ -26,9 +27,12 @@ use crate::thread::cancel;
 /// (`mtx_init` and `cnd_init` stay glibc's: they make the same of the bytes as POSIX's static
 /// initialisers, or as that of a recursive mutex.)
 macro_rules! symbols {
-    ($($abi:literal $name:ident $arguments:tt $([$($other:ident: $result:path),*])? $body:block)*) => {
+    ($(
+        $abi:literal $name:ident $arguments:tt $([$($other:ident: $result:path),*])?
+        $($body:block)? $(=> $value:expr;)?
+    )*) => {
         $(
-            symbols!(@one $abi $name $arguments $body);
+            symbols!(@one $abi $name $arguments { $($body)? $($value)? });
             $($(symbols!(@other $abi $other $arguments $name $result);)*)?
         )*
     };
@@ -85,139 +89,88 @@ symbols! {
         }
         result
     }
-    "C-unwind" pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] {
-        super::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock))
-    }
-    "C-unwind" pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] {
-        if Lock::at(lock).is_some_and(Lock::read_at_once) { 0 } else { super::read(lock) }
-    }
-    "C-unwind" pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] {
-        if Lock::at(lock).is_some_and(Lock::read_at_once) { 0 } else { super::try_read(lock) }
-    }
-    "C-unwind" pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] {
-        if Lock::at(lock).is_some_and(Lock::write_at_once) { 0 } else { super::write(lock) }
-    }
-    "C-unwind" pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] {
-        if Lock::at(lock).is_some_and(Lock::write_at_once) { 0 } else { super::try_write(lock) }
-    }
-    "C-unwind" pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] {
-        if Lock::at(lock).is_some_and(Lock::unlock_at_once) { 0 } else { super::unlock(lock) }
-    }
+    "C-unwind" pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] =>
+        Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock));
+    "C-unwind" pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
+        super::at_once_or(lock, Lock::read_at_once, super::lock::<READ>);
+    "C-unwind" pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
+        super::at_once_or(lock, Lock::read_at_once, super::try_lock::<READ>);
+    "C-unwind" pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] =>
+        super::at_once_or(lock, Lock::write_at_once, super::lock::<WRITE>);
+    "C-unwind" pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] =>
+        super::at_once_or(lock, Lock::write_at_once, super::try_lock::<WRITE>);
+    "C-unwind" pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] =>
+        super::at_once_or(lock, Lock::unlock_at_once, super::unlock);
     // As in glibc: an invalid time is refused before anything else.
-    "C-unwind" pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) {
-        let until = Until::new(CLOCK_REALTIME, time);
-        super::take(lock, side::READ, until, || real::pthread_rwlock_timedrdlock(lock, time))
-    }
-    "C-unwind" pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, time: Time) {
-        let until = Until::new(clock, time);
-        super::take(lock, side::READ, until, || real::pthread_rwlock_clockrdlock(lock, clock, time))
-    }
-    "C-unwind" pthread_rwlock_timedwrlock(lock: Rwlock, time: Time) {
-        let until = Until::new(CLOCK_REALTIME, time);
-        super::take(lock, side::WRITE, until, || real::pthread_rwlock_timedwrlock(lock, time))
-    }
-    "C-unwind" pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, time: Time) {
-        let until = Until::new(clock, time);
-        super::take(lock, side::WRITE, until, || real::pthread_rwlock_clockwrlock(lock, clock, time))
-    }
+    "C-unwind" pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) =>
+        super::take(lock, READ, REALTIME, time, || real::pthread_rwlock_timedrdlock(lock, time));
+    "C-unwind" pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, time: Time) =>
+        super::take(lock, READ, clock, time, || real::pthread_rwlock_clockrdlock(lock, clock, time));
+    "C-unwind" pthread_rwlock_timedwrlock(lock: Rwlock, time: Time) =>
+        super::take(lock, WRITE, REALTIME, time, || real::pthread_rwlock_timedwrlock(lock, time));
+    "C-unwind" pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, time: Time) =>
+        super::take(lock, WRITE, clock, time, || real::pthread_rwlock_clockwrlock(lock, clock, time));
 
     // glibc's initialised mutex is a free thin lock.
     "C-unwind" pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t)
-        [__pthread_mutex_init: same] {
-        real::pthread_mutex_init(mutex, attributes)
-    }
+        [__pthread_mutex_init: same] =>
+        real::pthread_mutex_init(mutex, attributes);
     "C-unwind" pthread_mutex_destroy(mutex: Mutex)
-        [__pthread_mutex_destroy: same, mtx_destroy: c11] {
-        mutexes::destroy(mutex)
-    }
-    "C-unwind" pthread_mutex_lock(mutex: Mutex) [__pthread_mutex_lock: same, mtx_lock: c11] {
-        mutexes::lock(mutex)
-    }
+        [__pthread_mutex_destroy: same, mtx_destroy: c11] =>
+        mutexes::Mutex::served(mutex, mutexes::Mutex::destroy, || real::pthread_mutex_destroy(mutex));
+    "C-unwind" pthread_mutex_lock(mutex: Mutex) [__pthread_mutex_lock: same, mtx_lock: c11] =>
+        mutexes::lock(mutex);
     "C-unwind" pthread_mutex_trylock(mutex: Mutex)
-        [__pthread_mutex_trylock: same, mtx_trylock: c11] {
-        mutexes::try_lock(mutex)
-    }
-    "C-unwind" pthread_mutex_unlock(mutex: Mutex) [__pthread_mutex_unlock: same, mtx_unlock: c11] {
-        mutexes::unlock(mutex)
-    }
-    "C-unwind" pthread_mutex_timedlock(mutex: Mutex, time: Time) [mtx_timedlock: c11] {
-        let until = || Until::new(CLOCK_REALTIME, time);
-        mutexes::lock_until(mutex, until, || real::pthread_mutex_timedlock(mutex, time))
-    }
-    // As in glibc: an unknown clock is refused before anything else, an invalid time only if the
-    // caller has to wait.
-    "C-unwind" pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, time: Time) {
-        if !is_known(clock) {
-            return EINVAL;
-        }
-        let until = || Until::new(clock, time);
-        mutexes::lock_until(mutex, until, || real::pthread_mutex_clocklock(mutex, clock, time))
-    }
+        [__pthread_mutex_trylock: same, mtx_trylock: c11] =>
+        mutexes::try_lock(mutex);
+    "C-unwind" pthread_mutex_unlock(mutex: Mutex) [__pthread_mutex_unlock: same, mtx_unlock: c11] =>
+        mutexes::unlock(mutex);
+    "C-unwind" pthread_mutex_timedlock(mutex: Mutex, time: Time) [mtx_timedlock: c11] =>
+        mutexes::lock_until(mutex, REALTIME, time, || real::pthread_mutex_timedlock(mutex, time));
+    "C-unwind" pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, time: Time) =>
+        mutexes::lock_until(mutex, clock, time, || real::pthread_mutex_clocklock(mutex, clock, time));
 
-    "C" pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) {
-        real::pthread_cond_init(cond, attributes)
-    }
-    "C" pthread_cond_destroy(cond: Cond) [cnd_destroy: c11] {
-        match Ours::at(cond) {
-            Some(ours) => ours.destroy(),
-            None => return real::pthread_cond_destroy(cond),
-        }
-        0
-    }
-    "C-unwind" pthread_cond_wait(cond: Cond, mutex: Mutex) [cnd_wait: c11] {
-        let until = || Ok(Until::Forever);
-        cond::wait(cond, mutex, until, || real::pthread_cond_wait(cond, mutex))
-    }
+    "C" pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) =>
+        real::pthread_cond_init(cond, attributes);
+    "C" pthread_cond_destroy(cond: Cond) [cnd_destroy: c11] =>
+        Ours::at(cond).map_or_else(|| real::pthread_cond_destroy(cond), Ours::destroy);
+    "C-unwind" pthread_cond_wait(cond: Cond, mutex: Mutex) [cnd_wait: c11] =>
+        cond::wait(cond, mutex, REALTIME, ptr::null(), || real::pthread_cond_wait(cond, mutex));
     "C-unwind" pthread_cond_timedwait(cond: Cond, mutex: Mutex, time: Time) [cnd_timedwait: c11] {
-        let until = || Until::new(Ours::clock(cond), time);
-        cond::wait(cond, mutex, until, || real::pthread_cond_timedwait(cond, mutex, time))
+        let or_glibc_s = || real::pthread_cond_timedwait(cond, mutex, time);
+        cond::wait(cond, mutex, Ours::clock(cond), time, or_glibc_s)
     }
     "C-unwind" pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: clockid_t, time: Time) {
-        if !is_known(clock) {
-            return EINVAL;
-        }
-        let until = || Until::new(clock, time);
-        cond::wait(cond, mutex, until, || real::pthread_cond_clockwait(cond, mutex, clock, time))
+        let or_glibc_s = || real::pthread_cond_clockwait(cond, mutex, clock, time);
+        cond::wait(cond, mutex, clock, time, or_glibc_s)
     }
-    "C" pthread_cond_signal(cond: Cond) [cnd_signal: c11] {
-        cond::notify(cond, Ours::signal, || real::pthread_cond_signal(cond))
-    }
-    "C" pthread_cond_broadcast(cond: Cond) [cnd_broadcast: c11] {
-        cond::notify(cond, Ours::broadcast, || real::pthread_cond_broadcast(cond))
-    }
+    "C" pthread_cond_signal(cond: Cond) [cnd_signal: c11] =>
+        cond::notify(cond, Ours::signal, || real::pthread_cond_signal(cond));
+    "C" pthread_cond_broadcast(cond: Cond) [cnd_broadcast: c11] =>
+        cond::notify(cond, Ours::broadcast, || real::pthread_cond_broadcast(cond));
     "C-unwind" pthread_cancel(thread: pthread_t) {
-        match config::serves(Kind::Mutex) {
-            true => cancel::cancel(thread, || real::pthread_cancel(thread)),
-            false => real::pthread_cancel(thread),
-        }
+        let cancel = || real::pthread_cancel(thread);
+        if config::serves(Kind::Mutex) { cancel::cancel(thread, cancel) } else { cancel() }
     }
     "C-unwind" pthread_setcanceltype(new: c_int, before: *mut c_int) {
         cancel::note_type(new);
         real::pthread_setcanceltype(new, before)
     }
 
-    "C-unwind" pthread_spin_lock(lock: Spin) {
-        if spin::take_as_glibc(lock) { 0 } else { spin::lock(lock) }
-    }
-    "C-unwind" pthread_spin_trylock(lock: Spin) {
-        if spin::take_as_glibc(lock) { 0 } else { spin::try_lock(lock) }
-    }
-    "C-unwind" pthread_spin_unlock(lock: Spin) {
-        if spin::release_as_glibc(lock) { 0 } else { spin::unlock(lock) }
-    }
+    "C-unwind" pthread_spin_lock(lock: Spin) =>
+        if observed::take_as_glibc(lock) { 0 } else { observed::spin_lock(lock) };
+    "C-unwind" pthread_spin_trylock(lock: Spin) =>
+        if observed::take_as_glibc(lock) { 0 } else { observed::spin_try_lock(lock) };
+    "C-unwind" pthread_spin_unlock(lock: Spin) =>
+        if observed::release_as_glibc(lock) { 0 } else { observed::spin_unlock(lock) };
 
-    "C-unwind" sem_wait(semaphore: Semaphore) {
-        asleep::at_semaphore(semaphore, || real::sem_wait(semaphore))
-    }
-    "C-unwind" sem_timedwait(semaphore: Semaphore, time: Time) {
-        asleep::at_semaphore(semaphore, || real::sem_timedwait(semaphore, time))
-    }
-    "C-unwind" sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) {
-        asleep::at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, time))
-    }
+    "C-unwind" sem_wait(semaphore: Semaphore) =>
+        observed::at_semaphore(semaphore, || real::sem_wait(semaphore));
+    "C-unwind" sem_timedwait(semaphore: Semaphore, time: Time) =>
+        observed::at_semaphore(semaphore, || real::sem_timedwait(semaphore, time));
+    "C-unwind" sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) =>
+        observed::at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, time));
 
     // For the profile: what is loaded later may have the same addresses.
-    "C-unwind" dlclose(library: *mut c_void) {
-        profile::unloading(|| real::dlclose(library))
-    }
+    "C-unwind" dlclose(library: *mut c_void) => profile::unloading(|| real::dlclose(library));
 }

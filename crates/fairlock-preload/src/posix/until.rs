@@ -81,7 +81,6 @@ impl Until {
 }
 
 /// Whether waits may be timed by this clock.
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(super) fn is_known(id: clockid_t) -> bool {
     [CLOCK_MONOTONIC, CLOCK_REALTIME].contains(&id)
 }

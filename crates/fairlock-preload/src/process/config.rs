@@ -33,13 +33,6 @@ pub(crate) enum Kind {
     Mutex = 2,
 }
 
-impl Kind {
-    /// What a report calls it.
-    pub(crate) fn name(kind: u8) -> &'static str {
-        if kind == Kind::Mutex as u8 { "mutex" } else { "rwlock" }
-    }
-}
-
 /// A [`Mode`], or zero before somebody has looked.
 static MODE: AtomicU8 = AtomicU8::new(0);
 /// The only [`Kind`] that the library serves; zero if it serves both.

@@ -4,10 +4,10 @@
 //! These steps are as old as such mutexes; [`is_known`] looks whether they are still the same.
 //! Other kinds, and whatever takes longer, are left to glibc.
 
-use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
+use super::real;
 use super::word::MutexKind;
-use super::{alone, real};
 
 /// What a `pthread_mutex_t` begins with, glibc's or ours. The holder, and how often that has it, are
 /// where debuggers look for them.
@@ -56,6 +56,16 @@ fn look(tid: u32) -> bool {
     }
 }
 
+/// Changes a word that was just seen to be `from`: without a locked operation if there is no other thread.
+#[inline(always)]
+fn exchange(word: &AtomicU32, from: u32, to: u32, order: Ordering) -> bool {
+    if is_alone() {
+        word.store(to, Ordering::Relaxed);
+        return true;
+    }
+    word.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+}
+
 // Relaxed, all but `lock` itself: these fields are the holder's.
 impl Words {
     fn state(&self) -> [u32; 3] {
@@ -73,16 +83,8 @@ impl Words {
         if self.kind() != MutexKind::NORMAL || self.lock.load(Ordering::Relaxed) != FREE {
             return false;
         }
-        let taken = match alone::is_alone() {
-            true => {
-                self.lock.store(HELD, Ordering::Relaxed);
-                true
-            }
-            // Acquire: what the last holder did is seen.
-            false => {
-                self.lock.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            }
-        };
+        // Acquire: what the last holder did is seen.
+        let taken = exchange(&self.lock, FREE, HELD, Ordering::Acquire);
         if taken {
             self.own(tid, 1);
         }
@@ -97,13 +99,8 @@ impl Words {
             return false;
         }
         self.own(0, u32::MAX);
-        if alone::is_alone() {
-            self.lock.store(FREE, Ordering::Relaxed);
-            return true;
-        }
         // Release: see above. From here on the mutex may be gone.
-        let left =
-            self.lock.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
+        let left = exchange(&self.lock, HELD, FREE, Ordering::Release);
         if !left {
             // Somebody has come to wait: the mutex is left to glibc as it was.
             self.own(tid, 1);
@@ -123,6 +120,29 @@ impl Words {
         self.owner.store(tid, Ordering::Relaxed);
         let users = self.users.load(Ordering::Relaxed).wrapping_add(more_users);
         self.users.store(users, Ordering::Relaxed);
+    }
+}
+
+/// glibc's answer whether the process has one thread, from version 2.32 on; before that version, and
+/// before the library has started: no.
+static ANSWER: AtomicPtr<u8> = AtomicPtr::new((&raw const NO).cast_mut());
+static NO: u8 = 0;
+
+/// Whether the process has one thread, as glibc says until it makes a second one.
+#[inline(always)]
+pub(crate) fn is_alone() -> bool {
+    // Relaxed: the address of a byte that was there before.
+    let answer = ANSWER.load(Ordering::Relaxed);
+    // SAFETY: a byte that is always there. Volatile: glibc may change it in any call.
+    unsafe { answer.read_volatile() != 0 }
+}
+
+/// Called when the library is loaded.
+pub(crate) fn start() {
+    // SAFETY: a C string.
+    let answer = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    if !answer.is_null() {
+        ANSWER.store(answer.cast(), Ordering::Relaxed);
     }
 }
 

@@ -1,17 +1,12 @@
 //! What there is once in the process. All else is built on this.
 
-pub(crate) mod alone;
 pub(crate) mod config;
 pub(crate) mod fork;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod glibc;
+pub(crate) mod index;
 pub(crate) mod memory;
 pub(crate) mod mutex;
-pub(crate) mod pool;
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod real;
-pub(crate) mod signals;
-pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod tls;
 pub(crate) mod word;

@@ -1,14 +1,19 @@
 //! A mutex for the library's own lists. Waiting for it takes no thread record. In the child of a
-//! fork it is free, whoever held it. While a thread has it, signals wait, unless it was taken
-//! quickly: see [`Blocked`].
+//! fork it is free, whoever held it.
+//!
+//! While a thread has it, signals wait, unless it was taken quickly. A handler may take one of the
+//! program's locks. If it interrupts a thread that holds one of the library's own mutexes, it may
+//! have to wait for another thread, which has the program's lock and waits for the mutex. Then
+//! nothing moves.
 
+use core::ffi::{c_int, c_long};
+use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::linux::Linux;
 use fairlock::platform::{System, WaitOutcome};
 
 use super::fork;
-use super::signals::Blocked;
 use super::word::Holding;
 
 pub(crate) struct Mutex {
@@ -20,7 +25,7 @@ pub(crate) struct Mutex {
 pub(crate) struct Guard<'a> {
     mutex: &'a Mutex,
     /// Ends after the mutex is free. `None` if the mutex was taken quickly.
-    _blocked: Option<Blocked>,
+    blocked: Option<Blocked>,
 }
 
 impl Mutex {
@@ -30,9 +35,9 @@ impl Mutex {
 
     pub(crate) fn lock(&self) -> Guard<'_> {
         let blocked = Blocked::begin();
-        let taken = self.take(None);
-        debug_assert!(taken, "a wait for ever has ended");
-        Guard { mutex: self, _blocked: Some(blocked) }
+        let mut guard = self.lock_quickly();
+        guard.blocked = Some(blocked);
+        guard
     }
 
     /// For sections of some instructions that are frequent: signals are not blocked, which would
@@ -40,13 +45,13 @@ impl Mutex {
     pub(crate) fn lock_quickly(&self) -> Guard<'_> {
         let taken = self.take(None);
         debug_assert!(taken, "a wait for ever has ended");
-        Guard { mutex: self, _blocked: None }
+        Guard { mutex: self, blocked: None }
     }
 
     /// As [`lock_quickly`](Self::lock_quickly). `None` if the mutex is not free for so long: a handler
     /// may have come in the midst, and wait for this thread.
     pub(crate) fn lock_quickly_within(&self, most_ns: u64) -> Option<Guard<'_>> {
-        self.take(Some(most_ns)).then_some(Guard { mutex: self, _blocked: None })
+        self.take(Some(most_ns)).then_some(Guard { mutex: self, blocked: None })
     }
 
     fn take(&self, most_ns: Option<u64>) -> bool {
@@ -86,6 +91,42 @@ impl Drop for Guard<'_> {
         if Holding(self.mutex.word.swap(Holding::FREE.0, Ordering::Release)).is_wanted() {
             Linux::wake_one(&self.mutex.word);
         }
+    }
+}
+
+/// While this lives, the thread handles no signal that another one sends, or the kernel.
+pub(crate) struct Blocked {
+    /// What was blocked before; `None` if a sandbox has refused the call.
+    before: Option<u64>,
+}
+
+/// What the thread itself causes is not blocked: the kernel would end the process.
+const CAUSED: [c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+impl Blocked {
+    pub(crate) fn begin() -> Self {
+        let all = CAUSED.iter().fold(u64::MAX, |set, signal| set & !(1 << (signal - 1)));
+        let mut before = 0;
+        let done = mask(libc::SIG_BLOCK, &all, &mut before) == 0;
+        Self { before: done.then_some(before) }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            mask(libc::SIG_SETMASK, &before, ptr::null_mut());
+        }
+    }
+}
+
+/// Not libc's function: that leaves out the signals by which glibc cancels threads, and those are
+/// handled, too.
+fn mask(how: c_int, set: &u64, before: *mut u64) -> c_long {
+    // SAFETY: the kernel's sets are 64 bits; the second one is written, if there is one.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, how, ptr::from_ref(set), before, size_of::<u64>())
     }
 }
 
@@ -157,5 +198,29 @@ mod tests {
             drop(mutex.lock());
             assert_eq!(mutex.word.load(Ordering::Relaxed), Holding::FREE.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod signal_tests {
+    use super::*;
+
+    fn blocked() -> u64 {
+        let mut now = 0;
+        assert_eq!(mask(libc::SIG_BLOCK, &0, &mut now), 0);
+        now
+    }
+
+    #[test]
+    fn signals_are_as_they_were_afterwards() {
+        let usual = 1 << (libc::SIGUSR1 - 1);
+        assert_eq!(mask(libc::SIG_SETMASK, &usual, ptr::null_mut()), 0);
+        {
+            let _outer = Blocked::begin();
+            drop(Blocked::begin());
+            assert!(blocked() & 1 << (libc::SIGTERM - 1) != 0);
+            assert!(blocked() & 1 << (libc::SIGSEGV - 1) == 0);
+        }
+        assert_eq!(blocked(), usual);
     }
 }

@@ -48,36 +48,37 @@ impl Real {
 }
 
 macro_rules! real_functions {
-    ($($name:ident($($argument:ident: $type:ty),*) $(of $version:literal)?;)*) => {
+    ($($arguments:tt of $version:tt: $($name:ident)*;)*) => {
         #[allow(non_upper_case_globals, reason = "each is named after its function")]
         mod addresses {
-            $(pub(super) static $name: super::Real = {
-                let version: &[&core::ffi::CStr] = &[$($version)?];
-                super::Real::new(concat!(stringify!($name), "\0"), version)
-            };)*
+            use super::Real;
+            $($(
+                pub(super) static $name: Real = Real::new(concat!(stringify!($name), "\0"), &$version);
+            )*)*
         }
 
         /// Looks up all of them.
         pub(crate) fn resolve() {
-            $(addresses::$name.get();)*
+            $($(addresses::$name.get();)*)*
         }
 
-        $(
-            /// glibc's function of this name.
-            ///
-            /// # Safety
-            /// As for the function.
-            pub(crate) unsafe fn $name($($argument: $type),*) -> c_int {
-                let address = addresses::$name.get();
-                if address.is_null() {
-                    return libc::ENOSYS;
-                }
-                type Function = unsafe extern "C-unwind" fn($($type),*) -> c_int;
-                // SAFETY: what glibc has under that name is such a function; the rest is the
-                // caller's promise. A thread that is cancelled in it leaves by unwinding.
-                unsafe { transmute::<*mut c_void, Function>(address)($($argument),*) }
+        $($(real_functions!(@one $name $arguments);)*)*
+    };
+    (@one $name:ident ($($argument:ident: $type:ty),*)) => {
+        /// glibc's function of this name.
+        ///
+        /// # Safety
+        /// As for the function.
+        pub(crate) unsafe fn $name($($argument: $type),*) -> c_int {
+            let address = addresses::$name.get();
+            if address.is_null() {
+                return libc::ENOSYS;
             }
-        )*
+            type Function = unsafe extern "C-unwind" fn($($type),*) -> c_int;
+            // SAFETY: what glibc has under that name is such a function; the rest is the
+            // caller's promise. A thread that is cancelled in it leaves by unwinding.
+            unsafe { transmute::<*mut c_void, Function>(address)($($argument),*) }
+        }
     };
 }
 
@@ -100,42 +101,35 @@ pub(crate) type Spin = *mut pthread_spinlock_t;
 pub(crate) type Semaphore = *mut sem_t;
 pub(crate) type Time = *const timespec;
 
+// The version, where there is an older function of the same name that differs.
 real_functions! {
-    pthread_rwlock_init(lock: Rwlock, attributes: *const pthread_rwlockattr_t);
-    pthread_rwlockattr_setkind_np(attributes: *mut pthread_rwlockattr_t, kind: c_int);
-    pthread_rwlockattr_getkind_np(attributes: *const pthread_rwlockattr_t, kind: *mut c_int);
-    pthread_rwlock_destroy(lock: Rwlock);
-    pthread_rwlock_rdlock(lock: Rwlock);
-    pthread_rwlock_tryrdlock(lock: Rwlock);
-    pthread_rwlock_timedrdlock(lock: Rwlock, until: Time);
-    pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, until: Time);
-    pthread_rwlock_wrlock(lock: Rwlock);
-    pthread_rwlock_trywrlock(lock: Rwlock);
-    pthread_rwlock_timedwrlock(lock: Rwlock, until: Time);
-    pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, until: Time);
-    pthread_rwlock_unlock(lock: Rwlock);
-    pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t);
-    pthread_mutex_destroy(mutex: Mutex);
-    pthread_mutex_lock(mutex: Mutex);
-    pthread_mutex_trylock(mutex: Mutex);
-    pthread_mutex_timedlock(mutex: Mutex, until: Time);
-    pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, until: Time);
-    pthread_mutex_unlock(mutex: Mutex);
-    pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) of c"GLIBC_2.3.2";
-    pthread_cond_destroy(cond: Cond) of c"GLIBC_2.3.2";
-    pthread_cond_wait(cond: Cond, mutex: Mutex) of c"GLIBC_2.3.2";
-    pthread_cond_timedwait(cond: Cond, mutex: Mutex, until: Time) of c"GLIBC_2.3.2";
-    pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: clockid_t, until: Time);
-    pthread_cond_signal(cond: Cond) of c"GLIBC_2.3.2";
-    pthread_cond_broadcast(cond: Cond) of c"GLIBC_2.3.2";
-    sem_wait(semaphore: Semaphore);
-    sem_timedwait(semaphore: Semaphore, until: Time);
-    sem_clockwait(semaphore: Semaphore, clock: clockid_t, until: Time);
-    pthread_spin_init(lock: Spin, shared: c_int);
-    pthread_spin_lock(lock: Spin);
-    pthread_spin_trylock(lock: Spin);
-    pthread_spin_unlock(lock: Spin);
-    dlclose(library: *mut c_void);
-    pthread_cancel(thread: pthread_t);
-    pthread_setcanceltype(new: c_int, before: *mut c_int);
+    (lock: Rwlock, attributes: *const pthread_rwlockattr_t) of []: pthread_rwlock_init;
+    (attributes: *mut pthread_rwlockattr_t, kind: c_int) of []: pthread_rwlockattr_setkind_np;
+    (attributes: *const pthread_rwlockattr_t, kind: *mut c_int) of []:
+        pthread_rwlockattr_getkind_np;
+    (lock: Rwlock) of []:
+        pthread_rwlock_destroy pthread_rwlock_rdlock pthread_rwlock_tryrdlock pthread_rwlock_wrlock
+        pthread_rwlock_trywrlock pthread_rwlock_unlock;
+    (lock: Rwlock, until: Time) of []: pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock;
+    (lock: Rwlock, clock: clockid_t, until: Time) of []:
+        pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock;
+    (mutex: Mutex, attributes: *const pthread_mutexattr_t) of []: pthread_mutex_init;
+    (mutex: Mutex) of []:
+        pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock;
+    (mutex: Mutex, until: Time) of []: pthread_mutex_timedlock;
+    (mutex: Mutex, clock: clockid_t, until: Time) of []: pthread_mutex_clocklock;
+    (cond: Cond, attributes: *const pthread_condattr_t) of [c"GLIBC_2.3.2"]: pthread_cond_init;
+    (cond: Cond) of [c"GLIBC_2.3.2"]:
+        pthread_cond_destroy pthread_cond_signal pthread_cond_broadcast;
+    (cond: Cond, mutex: Mutex) of [c"GLIBC_2.3.2"]: pthread_cond_wait;
+    (cond: Cond, mutex: Mutex, until: Time) of [c"GLIBC_2.3.2"]: pthread_cond_timedwait;
+    (cond: Cond, mutex: Mutex, clock: clockid_t, until: Time) of []: pthread_cond_clockwait;
+    (semaphore: Semaphore) of []: sem_wait;
+    (semaphore: Semaphore, until: Time) of []: sem_timedwait;
+    (semaphore: Semaphore, clock: clockid_t, until: Time) of []: sem_clockwait;
+    (lock: Spin, shared: c_int) of []: pthread_spin_init;
+    (lock: Spin) of []: pthread_spin_lock pthread_spin_trylock pthread_spin_unlock;
+    (library: *mut c_void) of []: dlclose;
+    (thread: pthread_t) of []: pthread_cancel;
+    (new: c_int, before: *mut c_int) of []: pthread_setcanceltype;
 }

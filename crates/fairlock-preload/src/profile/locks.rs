@@ -1,24 +1,27 @@
-//! The locks of this process, by address and by number.
+//! The locks of this process, by address and by number; and where threads have waited for one, or held it
+//! meanwhile.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, kind};
+use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, PlaceEntry, kind};
 
-use super::index::{Index, mix};
-use super::records::Records;
+use super::file::Records;
 use super::{Target, file};
+use crate::process::index::{Index, hash, mix};
 
 static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
 static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
-static INDEX: Index = Index::new();
+static INDEX: Index = Index::new(hash_of);
 /// Of what nobody holds: a lock may have been at the same address.
-static INDEX_OF_OTHERS: Index = Index::new();
+static INDEX_OF_OTHERS: Index = Index::new(hash_of);
 
 pub(super) fn forget() {
     LOCKS.forget();
     CONTENTION.forget();
     INDEX.forget();
     INDEX_OF_OTHERS.forget();
+    PLACES.forget();
+    INDEX_OF_PLACES.forget();
 }
 
 /// The address of an entry.
@@ -26,36 +29,22 @@ fn address(number: u32) -> Option<usize> {
     LOCKS.get(number).map(|lock| lock.address.load(Ordering::Relaxed) as usize)
 }
 
-fn hash(address: usize) -> u64 {
-    mix(0, address as u64 >> 3)
+fn hash_of(number: u32) -> u64 {
+    address(number).map_or(0, hash)
 }
 
-/// The entry of a lock. If it has none, a new one, with `stack` as its first. `None` if there is
-/// no room.
+/// The entry of a lock, or of what nobody holds. If it has none, a new one, with `stack` as its first.
+/// `None` if there is no room.
 pub(super) fn find(
     target: Target,
     stack: impl FnOnce() -> u32,
 ) -> Option<(u32, &'static LockEntry)> {
-    find_in(&INDEX, target, stack)
-}
-
-/// The same of what nobody holds.
-pub(super) fn find_other(
-    target: Target,
-    stack: impl FnOnce() -> u32,
-) -> Option<(u32, &'static LockEntry)> {
-    find_in(&INDEX_OF_OTHERS, target, stack)
-}
-
-fn find_in(
-    index: &Index,
-    target: Target,
-    stack: impl FnOnce() -> u32,
-) -> Option<(u32, &'static LockEntry)> {
+    let kind = (target.kind)(target.address);
+    let index = if kind::is_lock(kind) { &INDEX } else { &INDEX_OF_OTHERS };
     let number = number(index, target.address, || {
         let (number, lock) = LOCKS.add()?;
         // Relaxed, as everything in the file: statistics.
-        lock.kind.store((target.kind)(target.address), Ordering::Relaxed);
+        lock.kind.store(kind, Ordering::Relaxed);
         lock.first_stack.store(stack(), Ordering::Relaxed);
         lock.address.store(target.address as u64, Ordering::Relaxed);
         Some(number)
@@ -64,9 +53,8 @@ fn find_in(
 }
 
 fn number(index: &Index, wanted: usize, make: impl FnOnce() -> Option<u32>) -> Option<u32> {
-    let hash_of = |number| address(number).map_or(0, hash);
     let is_it = |number| address(number) == Some(wanted);
-    index.find_or_add(hash(wanted), hash_of, is_it, make).map(|(number, _)| number)
+    index.find_or_add(hash(wanted), is_it, make).map(|(number, _)| number)
 }
 
 /// The number of a lock that has an entry.
@@ -146,4 +134,36 @@ pub(super) fn contended_since(
         }
     }
     end
+}
+
+static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 16);
+static INDEX_OF_PLACES: Index = Index::new(|number| place(number).map_or(0, hash_of_place));
+
+/// A lock's number plus one, a stack, and in which way the lock was waited for or held there.
+type Place = [u32; 3];
+
+fn parts(place: &PlaceEntry) -> [&AtomicU32; 3] {
+    [&place.lock, &place.stack, &place.side]
+}
+
+fn place(number: u32) -> Option<Place> {
+    PLACES.get(number).map(|place| parts(place).map(|part| part.load(Ordering::Relaxed)))
+}
+
+pub(super) fn hash_of_place(place: Place) -> u64 {
+    place.iter().fold(0, |hash, &part| mix(hash, part.into()))
+}
+
+/// The entry that counts at this place.
+pub(super) fn find_place(wanted: Place) -> Option<&'static PlaceEntry> {
+    let is_it = |number| place(number) == Some(wanted);
+    let found = INDEX_OF_PLACES.find_or_add(hash_of_place(wanted), is_it, || {
+        let (number, new) = PLACES.add()?;
+        parts(new)
+            .iter()
+            .zip(wanted)
+            .for_each(|(part, value)| part.store(value, Ordering::Relaxed));
+        Some(number)
+    });
+    found.and_then(|(number, _)| PLACES.get(number))
 }

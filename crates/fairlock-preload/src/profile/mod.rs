@@ -32,12 +32,8 @@
 //! wait there for a thread that waits for the mutex.
 
 mod file;
-mod index;
 mod locks;
 mod modules;
-mod note;
-mod places;
-mod records;
 mod stack;
 mod thread;
 mod wait;
@@ -134,7 +130,6 @@ fn open(here: u32) {
     let opened = file::open(parent);
     locks::forget();
     wait::forget();
-    places::forget();
     thread::forget();
     stack::forget();
     modules::forget();
@@ -214,13 +209,8 @@ pub(crate) fn counted(target: Target, result: c_int) -> c_int {
 }
 
 /// A release that is to be looked at when it has been done: it wakes nobody, but it is measured for how
-/// long the lock was held.
-#[derive(Clone, Copy)]
-pub(crate) struct Look {
-    address: usize,
-    /// When it was.
-    at: u64,
-}
+/// long the lock was held: its address, and when it was.
+pub(crate) struct Look(usize, u64);
 
 /// The calling thread is about to release a lock. `wakes` says whether that may wake somebody, and
 /// `stays_held` whether the thread has the lock more than once. Returns what [`released`] is to be told.
@@ -243,13 +233,13 @@ pub(crate) fn release(
         wait::release(address, None);
         return None;
     }
-    Some(Look { address, at: Preload::now() })
+    Some(Look(address, Preload::now()))
 }
 
 /// The calling thread has released a lock. `look` is what [`release`] has returned.
 #[inline(always)]
 pub(crate) fn released(look: Option<Look>) {
-    if let Some(Look { address, at }) = look {
+    if let Some(Look(address, at)) = look {
         wait::release(address, Some(at));
     }
     if thread::has_many_notes() {

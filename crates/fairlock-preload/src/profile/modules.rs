@@ -151,13 +151,9 @@ pub(super) fn read() {
 
 /// Where a mapping begins and ends, and whether it is code.
 fn range(line: &[u8]) -> Option<(usize, usize, bool)> {
-    let text = str::from_utf8(line.get(..line.len().min(60))?).ok();
-    // The path may be any bytes; what precedes it is text.
-    let text = text.or_else(|| str::from_utf8(line.get(..40)?).ok())?;
-    let (start, rest) = text.split_once('-')?;
-    let (end, rest) = rest.split_once(' ')?;
-    let number = |text| usize::from_str_radix(text, 16).ok();
-    Some((number(start)?, number(end)?, rest.as_bytes().get(2) == Some(&b'x')))
+    let mut words = line.splitn(3, |byte| b"- ".contains(byte));
+    let mut number = || usize::from_str_radix(str::from_utf8(words.next()?).ok()?, 16).ok();
+    Some((number()?, number()?, words.next()?.get(2) == Some(&b'x')))
 }
 
 /// Calls `each` with each line, including its end.

@@ -10,14 +10,14 @@ use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry, frame};
 
 use super::file;
-use super::index::{Index, mix};
 use super::modules;
+use crate::process::index::{Index, mix};
 use crate::process::memory;
 use crate::process::mutex::Mutex;
 
@@ -309,11 +309,10 @@ pub(super) fn is_on_signal_stack() -> bool {
     }
 }
 
-static INDEX: Index = Index::new();
+static INDEX: Index = Index::new(|number| hash(frames_of(number)));
 /// Where the next stack goes, and how many bytes are left there. Used under the mutex.
 static MUTEX: Mutex = Mutex::new();
-static CHUNK: core::sync::atomic::AtomicPtr<Chunk> =
-    core::sync::atomic::AtomicPtr::new(ptr::null_mut());
+static CHUNK: AtomicPtr<Chunk> = AtomicPtr::new(ptr::null_mut());
 static LEFT: AtomicU32 = AtomicU32::new(0);
 const CHUNK_BYTES: u32 = 8 << 10;
 
@@ -329,13 +328,9 @@ fn hash(frames: &[u64]) -> u64 {
 
 /// A stack by its number: its place in the file divided by eight.
 fn frames_of(number: u32) -> &'static [u64] {
-    let Some(header) = file::header() else { return &[] };
+    let entry: *const StackEntry = file::at(number as usize * 8);
     // SAFETY: a number that `add` has returned: such an entry is there, and does not change.
-    unsafe {
-        let entry =
-            ptr::from_ref(header).cast::<u8>().add(number as usize * 8).cast::<StackEntry>();
-        core::slice::from_raw_parts(entry.add(1).cast(), (*entry).depth as usize)
-    }
+    unsafe { core::slice::from_raw_parts(entry.add(1).cast(), (*entry).depth as usize) }
 }
 
 /// The number of a stack.
@@ -352,9 +347,8 @@ fn record(frames: &[Frame]) -> u32 {
     if addresses.is_empty() {
         return 0;
     }
-    let hash_of = |number| hash(frames_of(number));
     let is_it = |number| frames_of(number) == addresses;
-    let found = INDEX.find_or_add(hash(addresses), hash_of, is_it, || add(addresses));
+    let found = INDEX.find_or_add(hash(addresses), is_it, || add(addresses));
     if let Some((_, true)) = found {
         modules::make_sure_of(addresses);
     }

@@ -5,33 +5,32 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock::platform::System;
+use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS,
-    side,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
+    ThreadEntry, WAYS, side,
 };
 
-use super::index::mix;
-use super::note::Note;
-use super::records::Records;
+use super::file::Records;
 use super::stack::Memory;
 use super::word::Waiting;
-use super::{Target, enter_process, file, locks, places};
+use super::{Target, enter_process, file, locks};
 use crate::process::fork;
-use crate::process::pool::{Pool, Pooled};
-use crate::process::table::spread_over;
+use crate::process::index::mix;
+use crate::process::memory::Pool;
+use crate::process::memory::spread_over;
 use crate::process::tls::of_each_thread;
 use crate::thread;
 use crate::thread::Preload;
 
-/// One of this many acquisitions of a lock that was waited for is timed. In acquisitions; compared
-/// with those of this thread at the lock.
-const SAMPLED: u64 = 64;
 /// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
 /// noted, and stands for the others. And after so many acquisitions a thread tells others that it has
-/// passed them: each time, a cache line goes from CPU to CPU while it has the lock. In waits, a power of
+/// passed them: each time, a cache line goes from CPU to CPU while it has the lock. Of acquisitions of a lock that
+/// was waited for, one of four times as many is timed. In waits, a power of
 /// two; compared with a random number, or the acquisitions since it last told.
 pub(super) const SAMPLED_WAITS: u32 = 16;
+
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
     entry: Cell<*const ThreadEntry>,
@@ -66,8 +65,8 @@ impl Mine {
         self.process.get() == fork::number()
     }
 
-    /// Forgets everything, in a new process.
-    fn enter_process(&self) {
+    /// Forgets everything but whether it is busy: in a new process, and when the thread ends.
+    fn forget(&self) {
         self.process.set(fork::number());
         self.entry.set(ptr::null());
         self.local.set(ptr::null());
@@ -75,7 +74,6 @@ impl Mine {
         self.contends.set(false);
         self.seen.set(0);
         self.many_notes.set(false);
-        self.busy.set(false);
         self.passes.set((0, 0));
     }
 }
@@ -100,7 +98,7 @@ pub(super) struct Local {
 // SAFETY: one thread has it until that ends; the others know nothing of it but its number.
 unsafe impl Sync for Local {}
 
-/// A place, and what [`places::find`] has found for it.
+/// A place, and what [`locks::find_place`] has found for it.
 type Known = ([u32; 3], &'static PlaceEntry);
 
 /// How many places a thread knows at a time.
@@ -109,23 +107,18 @@ const PLACES: usize = 32;
 /// How many holds are timed at a time.
 const HOLDS: usize = 4;
 
-/// A lock that is held, and since when.
-#[derive(Clone, Copy)]
-struct Hold {
-    /// Zero: none.
-    address: usize,
-    since: u64,
-}
-
-const NO_HOLD: Hold = Hold { address: 0, since: 0 };
+/// The address of a lock that is held, and since when; the address is zero if there is none.
+type Hold = (usize, u64);
 
 impl Pooled for Local {
-    fn next(&self) -> &AtomicU32 {
-        &self.next
+    type Link = AtomicU32;
+
+    fn link(&self) -> (u32, &AtomicU32) {
+        (self.number, &self.next)
     }
 }
 
-static LOCALS: Pool<Local> = Pool::new();
+static LOCALS: Pool<Local> = Pool::new(AtomicU64::new(0));
 static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 1);
 
 pub(super) fn forget() {
@@ -144,7 +137,8 @@ impl Busy {
         thread::enter();
         let mine = mine();
         if !mine.is_of_this_process() {
-            mine.enter_process();
+            mine.forget();
+            mine.busy.set(false);
         }
         // SAFETY: this thread's own.
         let errno = unsafe { *libc::__errno_location() };
@@ -177,27 +171,27 @@ impl Busy {
             entry: Cell::new(ptr::null()),
             process: Cell::new(0),
             memory: Memory::new(),
-            holds: [const { Cell::new(NO_HOLD) }; HOLDS],
+            holds: Default::default(),
             notes: Cell::new(0),
-            places: [const { Cell::new(None) }; PLACES],
+            places: Default::default(),
             way: Cell::new(0),
             number,
             next: AtomicU32::new(0),
         };
-        let local = LOCALS.take(new)?;
+        let local = LOCALS.take().or_else(|| LOCALS.make(new))?;
         if local.process.get() != here {
             let Some((_, entry)) = THREADS.add() else {
-                LOCALS.give(local.number, local);
+                LOCALS.give(local);
                 return None;
             };
             local.entry.set(entry);
             local.process.set(here);
         }
         local.memory.forget();
-        local.holds.iter().for_each(|hold| hold.set(NO_HOLD));
+        local.holds.iter().for_each(|hold| _ = hold.take());
         local.notes.set(0);
         local.places.iter().for_each(|place| place.set(None));
-        local.entry().tid.store(thread::state().tid(), Ordering::Relaxed);
+        local.entry().tid.store(thread::state().tid.get(), Ordering::Relaxed);
         self.mine.entry.set(local.entry.get());
         self.mine.local.set(local);
         thread::tidy_up_at_exit(thread::state());
@@ -222,14 +216,11 @@ pub(crate) fn thread_ends() {
     tell_passes();
     local.ends_its_wait();
     local.count_notes();
-    mine.local.set(ptr::null());
-    mine.entry.set(ptr::null());
-    mine.timed.set(0);
-    mine.contends.set(false);
+    mine.forget();
     let entry = local.entry();
     entry.cells.iter().for_each(flush);
     entry.tid.store(0, Ordering::Relaxed);
-    LOCALS.give(local.number, local);
+    LOCALS.give(local);
 }
 
 /// What is found out of a lock before it is taken. Others may be about to write to what is known of
@@ -269,7 +260,7 @@ impl Coming {
             if self.passes {
                 passes(contended);
             }
-            if taken.is_multiple_of(SAMPLED) {
+            if taken.is_multiple_of(4 * u64::from(SAMPLED_WAITS)) {
                 time_hold(target.address);
             }
         }
@@ -310,7 +301,7 @@ pub(super) fn is_sampled() -> bool {
     let waits = &mine().waits;
     // Drawn: at two locks by turns, the waits for one of them would be all that is sampled. By each
     // thread for itself: in all of them the same would be.
-    let drawn = mix(waits.replace(waits.get() + 1), thread::state().tid().into());
+    let drawn = mix(waits.replace(waits.get() + 1), thread::state().tid.get().into());
     drawn >> (u64::BITS - SAMPLED_WAITS.ilog2()) == 0
 }
 
@@ -515,13 +506,13 @@ impl Local {
     }
 
     /// Counts that `count` threads waited `waited` nanoseconds in all, at a place: see
-    /// [`places::find`].
+    /// [`locks::find_place`].
     pub(super) fn count_at(&self, place: [u32; 3], count: u64, waited: u64) {
-        let known = &self.places[places::hash(place) as usize % PLACES];
+        let known = &self.places[locks::hash_of_place(place) as usize % PLACES];
         let entry = match known.get() {
             Some((known, entry)) if known == place => entry,
             _ => {
-                let Some(entry) = places::find(place) else { return file::lose() };
+                let Some(entry) = locks::find_place(place) else { return file::lose() };
                 known.set(Some((place, entry)));
                 entry
             }
@@ -532,9 +523,8 @@ impl Local {
 
     /// Notes that the thread holds the lock, since `since`.
     pub(super) fn time(&self, address: usize, since: u64) {
-        let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().address));
-        let was = free.map(|hold| hold.replace(Hold { address, since }));
-        if was.is_some_and(|hold| hold.address == 0) {
+        let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().0));
+        if free.is_some_and(|hold| hold.replace((address, since)).0 == 0) {
             let timed = &mine().timed;
             timed.set(timed.get() + 1);
         }
@@ -542,10 +532,10 @@ impl Local {
 
     /// Since when the thread holds the lock that it is about to release, if that is timed.
     pub(super) fn held_since(&self, address: usize) -> Option<u64> {
-        let hold = self.holds.iter().find(|hold| hold.get().address == address)?;
+        let hold = self.holds.iter().find(|hold| hold.get().0 == address)?;
         let timed = &mine().timed;
         timed.set(timed.get() - 1);
-        Some(hold.replace(NO_HOLD).since)
+        Some(hold.take().1)
     }
 }
 
@@ -563,6 +553,55 @@ fn raise(count: &AtomicU64, to: u64) {
     }
 }
 
+// Relaxed throughout: statistics.
+const RELAXED: Ordering = Ordering::Relaxed;
+
+/// What a thread knows of a wait that is over, or of a release, until it counts that where all threads
+/// count: see [`NoteEntry`].
+///
+/// The counts of a lock are shared: each wait would move several cache lines from another CPU, while
+/// the thread holds the lock that others want. So a thread notes it first, in its own part of the
+/// file, and counts many at once after a release. Whoever reads the file counts the notes, too.
+#[derive(Clone, Copy)]
+pub(super) struct Note {
+    /// The number of the lock.
+    pub(super) lock: u32,
+    pub(super) stack: u32,
+    pub(super) side: u32,
+    /// It stands for so many waits.
+    pub(super) times: u32,
+    pub(super) waited: u64,
+    pub(super) passed: u64,
+    pub(super) held: Option<u64>,
+}
+
+impl Note {
+    pub(super) fn write(&self, to: &NoteEntry) {
+        to.stack.store(self.stack, RELAXED);
+        to.side.store(self.side, RELAXED);
+        to.times.store(self.times, RELAXED);
+        to.passed.store(u32::try_from(self.passed).unwrap_or(u32::MAX), RELAXED);
+        to.waited_ns.store(self.waited, RELAXED);
+        to.held_ns.store(self.held.map_or(0, |held| held + 1), RELAXED);
+        to.lock.store(self.lock + 1, RELAXED);
+    }
+
+    /// The note of an entry, which is empty afterwards.
+    pub(super) fn take(from: &NoteEntry) -> Option<Self> {
+        let lock = from.lock.load(RELAXED).checked_sub(1)?;
+        from.lock.store(0, RELAXED);
+        Some(Self {
+            lock,
+            stack: from.stack.load(RELAXED),
+            side: from.side.load(RELAXED),
+            times: from.times.load(RELAXED),
+            waited: from.waited_ns.load(RELAXED),
+            passed: from.passed.load(RELAXED).into(),
+            held: from.held_ns.load(RELAXED).checked_sub(1),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -576,5 +615,35 @@ mod tests {
         assert!((0..3).all(|_| Busy::begin().is_none()));
         drop(busy);
         assert!(Busy::begin().is_some());
+    }
+}
+
+#[cfg(test)]
+mod note_tests {
+    use super::*;
+    use fairlock_profile::layout::side;
+
+    #[test]
+    fn what_was_noted_is_counted_once() {
+        // SAFETY: atomic numbers.
+        let entry: NoteEntry = unsafe { core::mem::zeroed() };
+        assert!(Note::take(&entry).is_none());
+        for held in [None, Some(0), Some(7)] {
+            let note = Note {
+                lock: 0,
+                stack: 3,
+                side: side::HELD,
+                times: 8,
+                waited: 5,
+                passed: 1 << 40,
+                held,
+            };
+            note.write(&entry);
+            let found = Note::take(&entry).unwrap();
+            assert_eq!((found.lock, found.stack, found.side), (0, 3, side::HELD));
+            assert_eq!((found.times, found.waited, found.held), (8, 5, held));
+            assert_eq!(found.passed, u32::MAX.into(), "as many as there is room for");
+            assert!(Note::take(&entry).is_none());
+        }
     }
 }

@@ -2,19 +2,18 @@
 //! end waits.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use fairlock::platform::System;
 use fairlock_profile::layout::{
-    Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, WaitEntry, side,
+    ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, WaitEntry, side,
 };
 use libc::{EBUSY, ETIMEDOUT};
 
-use super::note::Note;
-use super::thread::{self, Busy, Local};
+use super::file::Records;
+use super::thread::{self, Busy, Local, Note};
 use super::word::{Waiting, begins, charge_until, ends};
 use super::{THRESHOLD_NS, Target, file, locks, threshold};
-use crate::process::mutex::Mutex;
 use crate::thread::Preload;
 
 // Relaxed throughout: statistics, and some of them may be of different moments.
@@ -134,7 +133,7 @@ impl Begun {
 
     /// The calling thread waits from now on for what nobody holds.
     fn asleep(local: &Local, target: Target) -> Option<Self> {
-        let (number, lock) = locks::find_other(target, || local.stack())?;
+        let (number, lock) = locks::find(target, || local.stack())?;
         let contention = locks::make_contention(number, lock)?;
         let stack = local.stack();
         let at = Preload::now();
@@ -364,9 +363,8 @@ struct Wait {
 }
 
 /// How many of the last waits there is room for.
-const RING: u64 = 8192;
-static WAITS: AtomicPtr<Chunk> = AtomicPtr::new(core::ptr::null_mut());
-static MAKING: Mutex = Mutex::new();
+const RING: u32 = 8192;
+static WAITS: Records<WaitEntry> = Records::new(ChunkKind::Waits, RING);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
@@ -374,7 +372,7 @@ fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
     let mut name = [0_u64; 2];
     // SAFETY: sixteen bytes, which is what is written.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    if let Some(place) = place_in_ring(number) {
+    if let Some(place) = WAITS.have((number - 1) as u32 % RING) {
         write(place, number, long, thread, name);
     }
     let shortest = contention.worst.iter().min_by_key(|wait| wait.waited_ns.load(RELAXED));
@@ -386,22 +384,6 @@ fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
         write(place, number, long, thread, name);
         contention.busy.store(0, Ordering::Release);
     }
-}
-
-fn place_in_ring(number: u64) -> Option<&'static WaitEntry> {
-    let mut ring = WAITS.load(Ordering::Acquire);
-    if ring.is_null() {
-        let _guard = MAKING.lock();
-        ring = WAITS.load(Ordering::Acquire);
-        if ring.is_null() {
-            let new = file::add_chunk(ChunkKind::Waits, size_of::<WaitEntry>(), 0, RING as u32)?;
-            ring = core::ptr::from_ref(new).cast_mut();
-            // Release: a thread that finds the chunk finds its header.
-            WAITS.store(ring, Ordering::Release);
-        }
-    }
-    // SAFETY: there is room for `RING` entries behind the header.
-    Some(unsafe { &*ring.add(1).cast::<WaitEntry>().add(((number - 1) % RING) as usize) })
 }
 
 fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2]) {
@@ -431,6 +413,6 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
 }
 
 pub(super) fn forget() {
-    WAITS.store(core::ptr::null_mut(), RELAXED);
+    WAITS.forget();
     NUMBER.store(0, RELAXED);
 }

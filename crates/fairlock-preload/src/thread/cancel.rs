@@ -51,6 +51,7 @@ const ENABLE: c_int = 0;
 const DISABLE: c_int = 1;
 
 /// What a thread's record has for this.
+#[derive(Default)]
 pub(super) struct Cancels {
     /// How often a thread was cancelled whose record this was.
     count: AtomicU32,
@@ -62,10 +63,6 @@ pub(super) struct Cancels {
 const NUMBER_SHIFT: u32 = 32;
 
 impl Cancels {
-    pub(super) const fn new() -> Self {
-        Self { count: AtomicU32::new(0), question: AtomicU64::new(0) }
-    }
-
     /// Asks a new question, and returns its number. One that has been closed has another number.
     fn ask(&self) -> u64 {
         let number = (self.question.load(Ordering::Relaxed) >> NUMBER_SHIFT) as u32;

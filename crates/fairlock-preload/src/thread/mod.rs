@@ -1,9 +1,7 @@
 //! What belongs to a thread: its number, the locks that it reads, and its record in the locks.
 
-#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod cancel;
 pub(crate) mod held;
-mod spilled;
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
@@ -13,12 +11,13 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use fairlock::platform::linux::Linux;
 use fairlock::platform::{System, WaitOutcome};
+use fairlock::pool::Pooled;
 use fairlock::wait::Thread;
 
 use self::held::Held;
 use crate::process::config::{self, Kind, Mode};
+use crate::process::memory::{self, Pool};
 use crate::process::mutex::{Guard, Mutex};
-use crate::process::pool::{Pool, Pooled};
 use crate::process::tls::of_each_thread;
 use crate::process::{clock, fork, glibc};
 
@@ -41,18 +40,18 @@ pub(crate) enum Mutexes {
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
     /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
-    plain: Cell<bool>,
+    pub(crate) plain: Cell<bool>,
     /// The same for mutexes.
-    mutexes: Cell<Mutexes>,
-    /// Whether statistics are counted.
-    observes: Cell<bool>,
+    pub(crate) mutexes: Cell<Mutexes>,
+    /// Whether statistics are counted; for a thread that has entered.
+    pub(crate) observes: Cell<bool>,
     /// The question of the thread that cancels this one, or did so last: its number in the upper
     /// half; below it the number of that thread's record, plus one. Other threads write this: see
     /// `cancel`.
     asked: AtomicU64,
     /// The thread's number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
-    tid: Cell<u32>,
+    pub(crate) tid: Cell<u32>,
     /// The thread forked, and is in the child: see [`TID_IN_PARENT`].
     forked: Cell<bool>,
     /// The process in which the thread has entered: see [`fork::number`].
@@ -61,26 +60,11 @@ pub(crate) struct State {
     record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
-    held: Held,
+    /// The locks that the thread reads.
+    pub(crate) held: Held,
 }
 
 impl State {
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.plain.get()
-    }
-
-    #[inline(always)]
-    pub(crate) fn mutexes(&self) -> Mutexes {
-        self.mutexes.get()
-    }
-
-    /// Whether statistics are counted; for a thread that has entered.
-    #[inline(always)]
-    pub(crate) fn observes(&self) -> bool {
-        self.observes.get()
-    }
-
     /// Whether this is the thread of number `tid`; or was, in the process that this one was forked
     /// from. For a thread that has entered.
     #[inline]
@@ -90,11 +74,6 @@ impl State {
         tid != 0 && (tid == self.tid.get() || in_parent())
     }
 
-    #[inline(always)]
-    pub(crate) fn tid(&self) -> u32 {
-        self.tid.get()
-    }
-
     /// Runs `wait`, which waits with `more` added to the priority. A signal handler that uses other
     /// locks meanwhile has its own.
     pub(crate) fn with_more_priority<T>(&self, more: u8, wait: impl FnOnce() -> T) -> T {
@@ -102,12 +81,6 @@ impl State {
         let result = wait();
         self.more_priority.set(before);
         result
-    }
-
-    /// The locks that the thread reads.
-    #[inline(always)]
-    pub(crate) fn held(&self) -> &Held {
-        &self.held
     }
 }
 
@@ -144,7 +117,7 @@ fn first(state: &State, process: u32) {
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
     let thin = on && config::serves(Kind::Mutex);
-    let tid = state.tid();
+    let tid = state.tid.get();
     state.mutexes.set(match (thin, counted) {
         (true, false) => Mutexes::Thin,
         (true, true) => Mutexes::ThinCounted,
@@ -166,7 +139,7 @@ fn take_number(state: &State, before: u32) {
     if before != 0 {
         state.forked.set(true);
         TID_IN_PARENT.store(before, Ordering::Relaxed);
-    } else if TID_IN_PARENT.load(Ordering::Relaxed) == state.tid() {
+    } else if TID_IN_PARENT.load(Ordering::Relaxed) == state.tid.get() {
         TID_IN_PARENT.store(0, Ordering::Relaxed);
     }
 }
@@ -203,12 +176,14 @@ pub(crate) struct Record {
 }
 
 impl Pooled for Record {
-    fn next(&self) -> &AtomicU32 {
-        &self.next
+    type Link = AtomicU32;
+
+    fn link(&self) -> (u32, &AtomicU32) {
+        (self.number, &self.next)
     }
 }
 
-static RECORDS: Pool<Record> = Pool::new();
+static RECORDS: Pool<Record> = Pool::new(AtomicU64::new(0));
 
 /// How many such calls may be within each other.
 const USES: usize = 4;
@@ -247,7 +222,7 @@ impl Drop for Use {
 /// Whether any thread is about to use the slot. SeqCst: see [`Use::of`].
 pub(crate) fn is_used(number: u32) -> bool {
     MORE_USES.load(Ordering::SeqCst) > 0
-        || (0..RECORDS.len()).chain([SPARE_NUMBER]).filter_map(by_number).any(|record| {
+        || (0..RECORDS.made()).chain([SPARE_NUMBER]).filter_map(by_number).any(|record| {
             record.uses.iter().any(|place| place.load(Ordering::SeqCst) == number + 1)
         })
 }
@@ -257,7 +232,7 @@ fn by_number(number: u32) -> Option<&'static Record> {
     match number {
         // Acquire: it is made. SAFETY: null, or memory that is always there.
         SPARE_NUMBER => unsafe { SPARE.load(Ordering::Acquire).as_ref() },
-        number => RECORDS.get(number),
+        number => memory::item(&RECORDS, number),
     }
 }
 
@@ -296,10 +271,10 @@ impl Record {
     fn new(number: u32) -> Self {
         Self {
             thread: Thread::new(),
-            uses: [const { AtomicU32::new(0) }; USES],
-            cancels: cancel::Cancels::new(),
+            uses: Default::default(),
+            cancels: cancel::Cancels::default(),
             number,
-            next: AtomicU32::new(0),
+            next: AtomicU32::default(),
         }
     }
 }
@@ -353,7 +328,7 @@ impl Drop for Recorded {
 
 #[cold]
 fn new_record(state: &State) -> Option<&'static Record> {
-    let record = RECORDS.take(Record::new)?;
+    let record = RECORDS.take().or_else(|| RECORDS.make(Record::new))?;
     // SeqCst: see `cancel`.
     state.record.store(ptr::from_ref(record).cast_mut(), Ordering::SeqCst);
     cancel::answer(state, record.number);
@@ -398,7 +373,7 @@ pub(crate) fn tidy_up() {
     let record = state.record.swap(ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: null, or from the pool.
     if let Some(record) = unsafe { record.as_ref() } {
-        RECORDS.give(record.number, record);
+        RECORDS.give(record);
     }
 }
 
@@ -494,11 +469,11 @@ mod tests {
     #[test]
     fn each_thread_has_its_own_state() {
         let here = enter();
-        assert!(core::ptr::eq(here, state()) && here.tid() == gettid());
-        let (here, tid) = (ptr::from_ref(here) as usize, here.tid());
+        assert!(core::ptr::eq(here, state()) && here.tid.get() == gettid());
+        let (here, tid) = (ptr::from_ref(here) as usize, here.tid.get());
         std::thread::spawn(move || {
-            assert_eq!(state().tid(), 0, "new threads have not entered");
-            assert!(ptr::from_ref(enter()) as usize != here && state().tid() != tid);
+            assert_eq!(state().tid.get(), 0, "new threads have not entered");
+            assert!(ptr::from_ref(enter()) as usize != here && state().tid.get() != tid);
         })
         .join()
         .unwrap();
@@ -510,7 +485,7 @@ mod tests {
         fairlock_testing::alone(|| {
             let (child, in_parent) = (enter(), 1 << 30);
             take_number(child, in_parent);
-            assert!(child.is_named(in_parent) && child.is_named(child.tid()));
+            assert!(child.is_named(in_parent) && child.is_named(child.tid.get()));
             std::thread::spawn(move || {
                 assert!(!enter().is_named(in_parent), "a thread that did not fork");
                 state().tid.set(in_parent);
@@ -519,7 +494,7 @@ mod tests {
             })
             .join()
             .unwrap();
-            assert!(!child.is_named(in_parent) && child.is_named(child.tid()));
+            assert!(!child.is_named(in_parent) && child.is_named(child.tid.get()));
         });
     }
 

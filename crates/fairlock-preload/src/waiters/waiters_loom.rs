@@ -65,12 +65,12 @@ impl Shared {
     }
 
     fn notify_one(&self) {
-        let notified = self.queue.lock().unwrap().notify_one();
+        let notified = self.queue.lock().unwrap().notify(1);
         notified.wake();
     }
 
     fn notify_all(&self) {
-        let notified = self.queue.lock().unwrap().notify_all();
+        let notified = self.queue.lock().unwrap().notify(usize::MAX);
         notified.wake();
     }
 }
@@ -98,7 +98,7 @@ fn what_came_before_a_notification_is_seen_after_it() {
         let notifier = spawn(&shared, |s| {
             // SAFETY: read by the thread that the notification below wakes (loom checks that).
             s.told.with_mut(|told| unsafe { *told = 7 });
-            let notified = s.queue.lock().unwrap().notify_one();
+            let notified = s.queue.lock().unwrap().notify(1);
             notified.wake();
         });
         let waiter = Waiter::new(0);

@@ -57,6 +57,8 @@ mod word;
 
 pub(crate) use mark::Marks;
 pub use mutex::{Seat, ThinMutex};
+#[cfg(test)]
+pub(crate) use pool::Heap;
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
 pub(crate) use shown::Shown;

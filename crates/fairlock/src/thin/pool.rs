@@ -1,39 +1,21 @@
 //! The slots of a platform, the full locks that thin locks have one after the other: all of them, and which
 //! nobody uses.
 //!
-//! Slots are in chunks that double in size and are never freed. Becoming full and thin again
-//! touches only a list of the free slots, with no lock around it.
+//! Becoming full and thin again touches only the list of a [`Pool`].
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::visible::VisibleReaders;
-use super::word::{Holder, LIST_INDEX, Pins, first_of, with_first};
+use super::word::{Holder, Pins};
 use crate::platform::{Atomic, ConstZero, Platform};
+use crate::pool::{Memory, Pool, Pooled, SMALLEST, name};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
-
-/// No slot.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Slots in the first chunk; and as many of those set aside are looked at.
-pub(super) const SMALLEST: u32 = 16;
-/// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
-/// the first one is 1: zero names no slot.
-pub(super) const CHUNK_SHIFT: u32 = 27;
-
-/// The name of the slot of this index: an acquisition finds the slot by it in fewer steps than by
-/// the index. Names grow with indices.
-pub(super) const fn name(index: u32) -> u32 {
-    let from_first = index + SMALLEST;
-    let chunk = from_first.ilog2() - SMALLEST.ilog2();
-    (chunk + 1) << CHUNK_SHIFT | (from_first - (SMALLEST << chunk))
-}
 
 /// A lock whose slot has this name or a later one is calm at once: slots should not be many.
 const MANY: u32 = name(1 << 10);
@@ -60,7 +42,7 @@ pub trait Full<P: Platform> {
 pub struct Slot<P: Platform, F> {
     pub(super) pins: Pins<P>,
     /// The next slot in the list of free ones, which is the pool's.
-    pub(super) next: P::AtomicU32,
+    next: P::AtomicU32,
     pub(super) index: u32,
     /// What the words of locks call the slot: see [`name`].
     pub(super) name: u32,
@@ -69,7 +51,7 @@ pub struct Slot<P: Platform, F> {
 
 impl<P: Platform, F> Slot<P, F> {
     pub(super) fn new(full: F, index: u32) -> Self {
-        Self { full, pins: Pins::new(), next: P::AtomicU32::new(NONE), index, name: name(index) }
+        Self { full, pins: Pins::new(), next: P::AtomicU32::new(0), index, name: name(index) }
     }
 
     /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
@@ -128,24 +110,35 @@ impl<P: Platform, F> Drop for Pin<'_, P, F> {
     }
 }
 
-/// Room for nearly 2^27 slots.
-const CHUNKS: u32 = 23;
-const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
-const _: () = assert!((SLOTS_LIMIT as u64) < LIST_INDEX);
+impl<P: Platform, F> Pooled for Slot<P, F> {
+    type Link = P::AtomicU32;
 
-/// How many chunks a name could tell apart: so that no name leads out of the table.
-const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
-const _: () = assert!(SMALLEST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
+    #[inline(always)]
+    fn link(&self) -> (u32, &P::AtomicU32) {
+        (self.index, &self.next)
+    }
+}
+
+/// The program's allocator.
+pub(crate) struct Heap;
+
+// SAFETY: a boxed slice of that many items.
+unsafe impl Memory for Heap {
+    fn take<T>(items: usize) -> Option<*mut T> {
+        Some(Box::into_raw(Box::<[T]>::new_uninit_slice(items)).cast())
+    }
+
+    unsafe fn give_back<T>(memory: *mut T, items: usize) {
+        let slice = ptr::slice_from_raw_parts_mut(memory.cast::<MaybeUninit<T>>(), items);
+        // SAFETY: made in this way by `take`, and the caller's promise.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
 
 /// The pool of the locks of type `F`. See [`thin`](super).
 #[doc(hidden)]
 pub struct Slots<P: Platform, F: 'static> {
-    /// The first slot of each chunk, or null. Those slots are initialised whose index was given out.
-    chunks: [AtomicPtr<Slot<P, F>>; NAMED],
-    /// How many indices have been given out.
-    made: AtomicU32,
-    /// The list of the free slots.
-    free: P::AtomicU64,
+    pool: Pool<P::AtomicU64, Slot<P, F>, Heap>,
     /// The names of slots that are not sealed: see [`set_aside`](Self::set_aside).
     aside: PerProcess<Mutex<Vec<u32>>>,
 }
@@ -157,7 +150,7 @@ impl<P: Platform, F> Slots<P, F> {
     /// No slots yet.
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
-        Self::with_list(P::AtomicU64::new(0))
+        Self { pool: Pool::new(P::AtomicU64::new(0)), aside: Self::nothing() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -165,16 +158,11 @@ impl<P: Platform, F> Slots<P, F> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self::with_list(ConstZero::ZERO)
+        Self { pool: Pool::new(ConstZero::ZERO), aside: Self::nothing() }
     }
 
-    const fn with_list(free: P::AtomicU64) -> Self {
-        Self {
-            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
-            made: AtomicU32::new(0),
-            free,
-            aside: PerProcess::new(Mutex::new(Vec::new())),
-        }
+    const fn nothing() -> PerProcess<Mutex<Vec<u32>>> {
+        PerProcess::new(Mutex::new(Vec::new()))
     }
 
     /// The child of a fork makes new slots: threads that it does not have may have been late at
@@ -185,23 +173,7 @@ impl<P: Platform, F> Slots<P, F> {
     pub(crate) unsafe fn enter_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.aside.renew(Mutex::new(Vec::new())) };
-        // Relaxed: there is nobody else.
-        self.free.store(0, Ordering::Relaxed);
-    }
-
-    /// Takes a free slot, in the state in which it was given back.
-    pub(super) fn take(&self) -> Option<&Slot<P, F>> {
-        // Acquire, here and below: whoever gave the slot back is done with it.
-        let mut free = self.free.load(Ordering::Acquire);
-        while let Some(slot) = self.first(free) {
-            // Relaxed: if it is not the slot's next one any more, the list has changed.
-            let next = slot.next.load(Ordering::Relaxed);
-            match self.change(free, next) {
-                Ok(()) => return Some(slot),
-                Err(now) => free = now,
-            }
-        }
-        None
+        self.pool.forget_free();
     }
 
     /// A new slot.
@@ -209,76 +181,18 @@ impl<P: Platform, F> Slots<P, F> {
     pub(super) fn make(&self, slot: impl FnOnce(u32) -> Slot<P, F>) -> &Slot<P, F> {
         // Sees to it that the child of a fork is told (`enter_child`).
         P::thread();
-        // Relaxed: only a number. A thread that learns it from this one finds the slot made.
-        let index = self.made.fetch_add(1, Ordering::Relaxed);
-        assert!(index < SLOTS_LIMIT, "too many locks are waited for");
-        let name = name(index);
-        let chunk = self.chunk(name);
-        // SAFETY: a name leads into its chunk (`name`), and nobody else has this one.
-        unsafe {
-            let place = chunk.add(place(name));
-            place.write(slot(index));
-            &*place
-        }
-    }
-
-    /// The chunk of the slot of this name; it is made if need be.
-    fn chunk(&self, name: u32) -> *mut Slot<P, F> {
-        let chunk = &self.chunks[chunk(name)];
-        // Acquire, here and below: whoever made it.
-        let made = chunk.load(Ordering::Acquire);
-        if !made.is_null() {
-            return made;
-        }
-        let new = Box::into_raw(Box::<[Slot<P, F>]>::new_uninit_slice(slots_of(name))).cast();
-        // Release: the memory is there before it is found.
-        match chunk.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => new,
-            Err(made) => {
-                // SAFETY: made above, and nobody else has seen it.
-                unsafe { free_chunk(new, name) };
-                made
-            }
-        }
+        self.pool.make(slot).expect("too many locks are waited for")
     }
 
     /// The slot, which is sealed, goes into the list: nobody uses it any more.
     pub(super) fn give(&self, slot: &Slot<P, F>) {
-        let mut free = self.free.load(Ordering::Acquire);
-        loop {
-            let next = self.first(free).map_or(NONE, |first| first.index);
-            // Relaxed: published by the exchange.
-            slot.next.store(next, Ordering::Relaxed);
-            match self.change(free, slot.index) {
-                Ok(()) => return,
-                Err(now) => free = now,
-            }
-        }
-    }
-
-    fn first(&self, free: u64) -> Option<&Slot<P, F>> {
-        first_of(free).map(|index| self.get(name(index)))
-    }
-
-    /// Makes this slot the first one of a list that nobody has changed.
-    fn change(&self, free: u64, index: u32) -> Result<(), u64> {
-        let new = with_first(free, index);
-        // Release: what was done to the slot comes before what is done to it next. Acquire: as in
-        // `take`.
-        self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+        self.pool.give(slot);
     }
 
     /// The slot of this name, which was given out.
     #[inline(always)]
     pub(super) fn get(&self, name: u32) -> &Slot<P, F> {
-        // Relaxed: whoever learns a name acquires what came before it was given out.
-        let chunk = self.chunks[chunk(name)].load(Ordering::Relaxed);
-        if chunk.is_null() {
-            unmade();
-        }
-        // SAFETY: names are in words and lists, all from slots that were made before; and a name
-        // leads into its chunk (`name`).
-        unsafe { &*chunk.add(place(name)) }
+        self.pool.get(name)
     }
 
     /// Keeps a slot that nobody uses any more, but that cannot go into the list: its lock follows
@@ -313,14 +227,14 @@ impl<P: Platform, F> Slots<P, F> {
     /// How many slots were made.
     #[doc(hidden)]
     pub fn made(&self) -> u32 {
-        self.made.load(Ordering::Relaxed)
+        self.pool.made()
     }
 }
 
 impl<P: Platform, F: Full<P>> Slots<P, F> {
     /// A sealed slot of a lock that follows the default policy. None that a thread has pinned, or came too late to pin.
     pub(super) fn take_sealed(&self) -> &Slot<P, F> {
-        match self.take() {
+        match self.pool.take() {
             Some(slot) if slot.pins.any() => {
                 let other = self.take_sealed();
                 self.give(slot);
@@ -449,49 +363,6 @@ pub unsafe trait PooledPlatform: Platform {
     }
 }
 
-impl<P: Platform, F> Drop for Slots<P, F> {
-    fn drop(&mut self) {
-        for (number, chunk) in (0..).zip(&mut self.chunks) {
-            let chunk = *chunk.get_mut();
-            if !chunk.is_null() {
-                // SAFETY: made by `chunk`, and nobody uses the pool any more.
-                unsafe { free_chunk(chunk, number << CHUNK_SHIFT) };
-            }
-        }
-    }
-}
-
-/// Where the table has the chunk of the slot of this name.
-#[inline(always)]
-const fn chunk(name: u32) -> usize {
-    (name >> CHUNK_SHIFT) as usize
-}
-
-/// Where the slot of this name is in its chunk.
-#[inline(always)]
-const fn place(name: u32) -> usize {
-    (name & ((1 << CHUNK_SHIFT) - 1)) as usize
-}
-
-/// How many slots the chunk has of the slot of this name.
-fn slots_of(name: u32) -> usize {
-    (SMALLEST as usize) << (chunk(name) - 1)
-}
-
-/// # Safety
-/// The chunk was made for a slot of this name, and nobody uses it any more.
-unsafe fn free_chunk<P: Platform, F>(first: *mut Slot<P, F>, name: u32) {
-    let chunk =
-        ptr::slice_from_raw_parts_mut(first.cast::<MaybeUninit<Slot<P, F>>>(), slots_of(name));
-    // SAFETY: made in this way by `Slots::chunk`, and the caller's promise.
-    drop(unsafe { Box::from_raw(chunk) });
-}
-
-#[cold]
-fn unmade() -> ! {
-    unreachable!("a lock's word names a slot that was not made")
-}
-
 #[cfg(all(test, target_os = "linux", not(any(fairlock_loom, miri))))]
 mod tests {
     use std::cell::Cell;
@@ -501,22 +372,6 @@ mod tests {
     use super::*;
     use crate::platform::linux::Linux;
     use crate::thin::ThinRwSem;
-
-    #[test]
-    fn each_index_has_a_name_of_its_own_that_leads_into_its_chunk() {
-        let mut last = 0;
-        let all = (0..1 << 12).chain((9..CHUNKS).flat_map(|chunk| {
-            let first = SMALLEST * ((1 << chunk) - 1);
-            [first - 1, first]
-        }));
-        for index in all.chain([SLOTS_LIMIT - 1]) {
-            let name = name(index);
-            assert!(last < name && place(name) < slots_of(name) && chunk(name) < NAMED);
-            let before = SMALLEST as usize * ((1 << (chunk(name) - 1)) - 1);
-            assert_eq!(before + place(name), index as usize);
-            last = name;
-        }
-    }
 
     /// Where threads are simulated, a thread that looks at a lock may be switched from, and the
     /// next one that wants the list is the same thread of the system.

@@ -560,28 +560,6 @@ impl<P: Platform> Pins<P> {
     }
 }
 
-// ---- the list of the free slots of a pool ----
-//
-//
-// | bits | meaning |
-// |---|---|
-// | 0-28 | the index of the first one plus one; zero if there is none |
-// | 29-63 | how often the list has changed, so that a thread that is late does not take it for what it was |
-
-const CHANGES_SHIFT: u32 = 29;
-pub(super) const LIST_INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
-
-/// The index of the first slot of a list.
-pub(super) fn first_of(list: u64) -> Option<u32> {
-    ((list & LIST_INDEX) as u32).checked_sub(1)
-}
-
-/// The list with this slot, or none, as the first one.
-pub(super) fn with_first(list: u64, index: u32) -> u64 {
-    let changes = (list >> CHANGES_SHIFT).wrapping_add(1) << CHANGES_SHIFT;
-    changes | u64::from(index.wrapping_add(1))
-}
-
 #[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use proptest::prelude::*;

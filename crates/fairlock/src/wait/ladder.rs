@@ -467,6 +467,12 @@ pub(crate) fn give_way<P: System>() -> u64 {
     P::now().saturating_sub(before)
 }
 
+/// Sleeps for a moment, where nobody may wake the thread: not in a queue, and not at its parker.
+#[doc(hidden)]
+pub fn nap<P: System>() {
+    P::wait(&P::AtomicU32::new(0), 0, Some(P::now() + WAKE_NS), false);
+}
+
 /// Tells a thread that takes locks past their queues when to look at the clock: about once
 /// in [`SOON_NS`], however long its sections are, so that the clock
 /// costs next to nothing beside sections of a few nanoseconds.

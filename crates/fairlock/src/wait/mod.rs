@@ -8,6 +8,8 @@ mod queue;
 
 pub use crate::cancel::CancelToken;
 pub use crate::thread::Thread;
+#[doc(hidden)]
+pub use crate::wait::ladder::nap;
 pub(crate) use ladder::{
     Cancels, Hint, LOOK_NS, LOOKS, MOST_DOUBLINGS, Naps, Parker, SOON_NS, StealClock, WAKE_NS,
     WATCH_NS, WaitContext, give_way,

@@ -5,23 +5,25 @@
 //! those of a process that this one was forked from, hold no queue. Shared condition variables are
 //! glibc's.
 
-mod shared;
-
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::System;
 use fairlock::wait::WaitError;
 use fairlock_profile::layout::kind;
-use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};
+use libc::{EINVAL, ETIMEDOUT, clockid_t, pthread_cond_t, pthread_mutex_t};
 
 use super::if_aligned;
+use super::kind::GRACE_NS;
 use super::mutex;
-use super::until::Until;
+use super::until::{Until, is_known};
 use crate::process::config::{self, Kind};
+use crate::process::memory::spread_over;
 use crate::process::mutex::Mutex;
+use crate::process::real::Time;
 use crate::process::word::{CondFlags, Count};
 use crate::profile;
 use crate::registry::nap;
@@ -74,7 +76,7 @@ impl Cond {
     ///
     /// # Safety
     /// As above.
-    pub(super) unsafe fn clock(cond: *mut pthread_cond_t) -> libc::clockid_t {
+    pub(super) unsafe fn clock(cond: *mut pthread_cond_t) -> clockid_t {
         let flags = cond.wrapping_byte_add(offset_of!(Self, flags)).cast::<CondFlags>();
         // SAFETY: within the condition variable, which may be at any address.
         unsafe { flags.read_unaligned() }.clock()
@@ -97,10 +99,11 @@ impl Cond {
         let cancels = Deferred::begin();
         // SAFETY: the caller's promise.
         let (result, gave_up) = unsafe {
-            match cancels.can_wait() {
-                true => self.wait_here(mutex, until, &cancels),
+            if cancels.can_wait() {
+                self.wait_here(mutex, until, &cancels)
+            } else {
                 // There is no memory to wait in the queue.
-                false => (away_from(self.pointer(), mutex, until, nap), true),
+                (away_from(self.pointer(), mutex, until, nap), true)
             }
         };
         cancels.end(gave_up);
@@ -120,31 +123,30 @@ impl Cond {
         let waiter = Waiter::new(Preload::priority());
         // SAFETY: this frame is not left before the waiter was woken or has taken itself out.
         self.locked(|queue| unsafe { queue.push(&waiter) });
-        // SAFETY: the caller's promise.
-        let errno = unsafe { mutex::unlock_to_wait(mutex) };
-        if errno != 0 {
-            if !self.gives_up(&waiter) {
-                self.signal(); // somebody else's, then
-            }
-            return (errno, false);
-        }
         let cancelled = || cancels.is_cancelled();
         let sleep = || match until {
             Until::Forever => waiter.sleep(None, cancelled),
             _ => until.wait_for(|deadline| waiter.sleep(Some(deadline), cancelled)),
         };
-        let slept = profile::asleep(self.address(), CONDITION, sleep, |slept| match slept {
-            Ok(()) => 0,
-            Err(_) => ETIMEDOUT,
-        });
-        let ended = slept.err().filter(|_| self.gives_up(&waiter));
-        // SAFETY: the caller had it, and let it go above.
-        let errno = unsafe { mutex::lock_again_after_wait(mutex) };
-        match ended {
-            _ if errno != 0 => (errno, false),
-            None => (0, false),
-            Some(WaitError::Cancelled) => (0, true),
-            Some(_) => (ETIMEDOUT, false),
+        let errno = |slept: &Result<_, _>| if slept.is_ok() { 0 } else { ETIMEDOUT };
+        let mut slept = None;
+        let wait = || {
+            let ended = profile::asleep(self.address(), CONDITION, sleep, errno).err();
+            slept = Some(ended.filter(|_| self.gives_up(&waiter)));
+        };
+        // SAFETY: the caller's promise.
+        let waited = unsafe { mutex::released(mutex, wait) };
+        match (waited, slept) {
+            (Err(errno), None) => {
+                if !self.gives_up(&waiter) {
+                    self.signal(); // somebody else's, then
+                }
+                (errno, false)
+            }
+            (Err(errno), _) => (errno, false),
+            (Ok(()), Some(Some(WaitError::Cancelled))) => (0, true),
+            (Ok(()), Some(Some(_))) => (ETIMEDOUT, false),
+            (Ok(()), _) => (0, false),
         }
     }
 
@@ -163,22 +165,23 @@ impl Cond {
     #[inline(always)]
     pub(super) fn signal(&self) {
         if self.waiting.any() {
-            self.locked(Queue::notify_one).wake();
+            self.locked(|queue| queue.notify(1)).wake();
         }
     }
 
     #[inline(always)]
     pub(super) fn broadcast(&self) {
         if self.waiting.any() {
-            self.locked(Queue::notify_all).wake();
+            self.locked(|queue| queue.notify(usize::MAX)).wake();
         }
     }
 
     /// Waits for those that have given up, and not yet taken themselves out.
-    pub(super) fn destroy(&self) {
+    pub(super) fn destroy(&self) -> c_int {
         while self.locked(|queue| queue.somebody_leaves()) {
             nap();
         }
+        0
     }
 
     fn locked<R>(&self, f: impl FnOnce(&mut Queue<Preload>) -> R) -> R {
@@ -213,43 +216,39 @@ unsafe fn away_from(
     until: &Until,
     sleep: impl FnOnce(),
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { mutex::unlock_to_wait(mutex) } {
-        0 => {}
-        errno => return errno,
-    }
-    let slept = asleep(cond, || {
+    let slept = || {
         sleep();
         if until.is_over() { ETIMEDOUT } else { 0 }
-    });
-    // SAFETY: the caller had it, and let it go above.
-    match unsafe { mutex::lock_again_after_wait(mutex) } {
-        0 => slept,
-        errno => errno,
-    }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { mutex::released(mutex, || asleep(cond, slept)) }.unwrap_or_else(|errno| errno)
 }
 
-/// Waits until a time, which is asked for if this library makes the wait: in the condition variable's
-/// queue, or, if that is glibc's and the mutex is not, in none. Both are glibc's otherwise.
+/// Waits until a time, if there is one, which is looked at if this library makes the wait: in the condition
+/// variable's queue, or, if that is glibc's and the mutex is not, in none. Both are glibc's otherwise.
 ///
 /// # Safety
 /// The caller holds the mutex.
 pub(super) unsafe fn wait(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
-    until: impl FnOnce() -> Result<Until, c_int>,
+    clock: clockid_t,
+    time: Time,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
+    if !is_known(clock) {
+        return EINVAL;
+    }
     // SAFETY: the caller's promise.
     unsafe {
         let ours = Cond::at(cond);
         if ours.is_none() && !mutex::is_ours(mutex) {
             return mutex::without(mutex, || asleep(cond, or_glibc_s));
         }
-        match (until(), ours) {
+        match (Until::new(clock, time), ours) {
             (Err(errno), _) => errno,
             (Ok(until), Some(ours)) => ours.wait(mutex, &until),
-            (Ok(until), None) => shared::wait(cond, mutex, &until),
+            (Ok(until), None) => wait_in_place(cond, mutex, &until),
         }
     }
 }
@@ -269,8 +268,99 @@ pub(super) unsafe fn notify(
             0
         }
         None => {
-            shared::notify(cond);
+            notify_place(cond);
             or_glibc_s()
         }
+    }
+}
+
+// ---- those of glibc, with a mutex that is not ----
+
+/// Where threads wait with a mutex of ours for a condition variable of glibc's, as it is shared or misaligned.
+///
+/// glibc would unlock the mutex as one of its own, so such a wait is not in glibc's queue. It ends with
+/// the next notification, by this process, of any condition variable that shares its place in `PLACES`.
+/// After a while it ends for no reason, as POSIX allows: the notification of another process, which
+/// has no part in the mutex, is found in that way, and so is a cancellation. No lock is taken: a
+/// thread that a signal stops anywhere is in nobody's way.
+struct Place {
+    waiting: Count,
+    /// Counts the notifications while threads wait, which sleep on it.
+    notified: AtomicU32,
+}
+
+static PLACES: [Place; 16] =
+    [const { Place { waiting: Count::new(), notified: AtomicU32::new(0) } }; 16];
+
+fn place(cond: *mut pthread_cond_t) -> &'static Place {
+    &PLACES[spread_over(cond as usize, PLACES.len())]
+}
+
+/// # Safety
+/// The caller holds the mutex.
+unsafe fn wait_in_place(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    until: &Until,
+) -> c_int {
+    let place = place(cond);
+    let cancels = Deferred::begin();
+    // Relaxed throughout: who notifies after a change that was made under the mutex has taken it since.
+    place.waiting.add();
+    let seen = place.notified.load(Ordering::Relaxed);
+    let sleep = || {
+        let longest = Preload::now() + GRACE_NS;
+        let _ = until.wait_for(|deadline| {
+            Preload::wait(&place.notified, seen, Some(deadline.min(longest)), false);
+            Ok(())
+        });
+    };
+    // SAFETY: the caller's promise.
+    let result = unsafe { away_from(cond, mutex, until, sleep) };
+    place.waiting.remove();
+    cancels.end(true);
+    result
+}
+
+/// A condition variable of glibc's is notified: wakes those that do not wait in glibc's queue.
+#[cold]
+fn notify_place(cond: *mut pthread_cond_t) {
+    let place = place(cond);
+    if place.waiting.any() {
+        place.notified.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..place.waiting.get() {
+            Preload::wake_one(&place.notified);
+        }
+    }
+}
+
+#[cfg(test)]
+mod shared_tests {
+    use super::*;
+
+    /// Each notification in the child would make a system call for each of them, for ever.
+    #[test]
+    fn nobody_waits_in_a_child_who_waits_in_its_parent() {
+        let mut cond = libc::PTHREAD_COND_INITIALIZER;
+        let place = place(&mut cond);
+        place.waiting.add();
+        let before = place.notified.load(Ordering::Relaxed);
+        // SAFETY: the child makes system calls only.
+        unsafe {
+            match libc::syscall(libc::SYS_fork) {
+                0 => {
+                    notify_place(&mut cond);
+                    libc::_exit((place.notified.load(Ordering::Relaxed) != before).into());
+                }
+                child => {
+                    let mut status = -1;
+                    assert_eq!(libc::waitpid(child as _, &mut status, 0) as i64, child);
+                    assert_eq!(status, 0);
+                }
+            }
+        }
+        notify_place(&mut cond);
+        assert_ne!(place.notified.load(Ordering::Relaxed), before, "here somebody waits");
+        place.waiting.remove();
     }
 }

@@ -1,0 +1,365 @@
+//! Items that are recycled and never freed while the pool is there, so that a thread that is late may still
+//! touch one: all of them, and a list of those that nobody has.
+//!
+//! Items are in chunks that double in size. No lock is taken, and each change is one exchange: a fork at any
+//! moment leaves the child a whole pool, but for an item that was just being taken or given back.
+//!
+//! An item has an *index*, and a *name* by which it is found in fewer steps: where it is in its chunk is in
+//! the low bits of the name; in the others is the chunk, of which the first one is 1: zero names nothing.
+//!
+//! The word that has the list:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0-31 | the index of the first item plus one; zero if there is none |
+//! | 32-63 | how often the list has changed, so that a thread that is late does not take it for what it was |
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::platform::Atomic;
+
+/// Where the memory of a pool is from.
+///
+/// # Safety
+/// What [`take`](Self::take) returns is memory for that many items, and nobody else's.
+pub unsafe trait Memory {
+    /// Memory for so many items; `None` if there is none.
+    fn take<T>(items: usize) -> Option<*mut T>;
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// It was taken for so many items, and is not used any more.
+    unsafe fn give_back<T>(memory: *mut T, items: usize);
+}
+
+/// An item that can be in a list of free ones.
+pub trait Pooled {
+    /// What the pool needs of it.
+    type Link: Atomic<u32>;
+
+    /// The index with which it was made; and the pool's own: that of the item behind this one in the list, plus
+    /// one; or zero.
+    fn link(&self) -> (u32, &Self::Link);
+}
+
+/// Items in the first chunk.
+pub(crate) const SMALLEST: u32 = 16;
+const CHUNK_SHIFT: u32 = 27;
+/// Room for nearly 2^27 items.
+const CHUNKS: u32 = 23;
+const LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
+/// How many chunks a name could tell apart: so that no name leads out of the table.
+const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
+
+const _: () = assert!(SMALLEST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
+
+/// The name of the item of this index. Names grow with indices.
+#[inline(always)]
+pub const fn name(index: u32) -> u32 {
+    let from_first = index + SMALLEST;
+    let chunk = from_first.ilog2() - SMALLEST.ilog2();
+    (chunk + 1) << CHUNK_SHIFT | (from_first - (SMALLEST << chunk))
+}
+
+/// Where the table has the chunk of the item of this name.
+#[inline(always)]
+const fn chunk(name: u32) -> usize {
+    (name >> CHUNK_SHIFT) as usize
+}
+
+/// Where the item of this name is in its chunk.
+#[inline(always)]
+const fn place(name: u32) -> usize {
+    (name & ((1 << CHUNK_SHIFT) - 1)) as usize
+}
+
+/// How many items the chunk has of the item of this name.
+fn items_of(name: u32) -> usize {
+    (SMALLEST as usize) << (chunk(name) - 1)
+}
+
+/// See the [module](self). `A` is the word that has the list.
+pub struct Pool<A, T, M: Memory> {
+    /// The first item of each chunk, or null. Those items are made whose index was given out.
+    chunks: [AtomicPtr<T>; NAMED],
+    /// How many indices have been given out.
+    made: AtomicU32,
+    free: A,
+    /// Items are shared.
+    items: PhantomData<(T, fn() -> M)>,
+}
+
+impl<A, T, M: Memory> Pool<A, T, M> {
+    /// No items yet; `free` is zero.
+    pub const fn new(free: A) -> Self {
+        Self {
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
+            made: AtomicU32::new(0),
+            free,
+            items: PhantomData,
+        }
+    }
+
+    /// The item of this name, which was given out.
+    #[inline(always)]
+    pub fn get(&self, name: u32) -> &T {
+        // Relaxed: whoever learns a name acquires what came before it was given out.
+        let chunk = self.chunks[chunk(name)].load(Ordering::Relaxed);
+        if chunk.is_null() {
+            unmade();
+        }
+        // SAFETY: names are in words and lists, all from items that were made before; and a name
+        // leads into its chunk (`name`).
+        unsafe { &*chunk.add(place(name)) }
+    }
+
+    /// Where the item of this index is; null if the index was not given out. Somebody who did not learn the
+    /// index from whom it was given to may find an item in the making there: memory as it was taken, or partly so.
+    #[inline(always)]
+    pub fn at(&self, index: u32) -> *const T {
+        if index >= self.made() {
+            return ptr::null();
+        }
+        let name = name(index);
+        // Acquire: the memory is there before it is found.
+        let chunk = self.chunks[chunk(name)].load(Ordering::Acquire);
+        if chunk.is_null() { chunk } else { chunk.wrapping_add(place(name)) }
+    }
+
+    /// How many indices have been given out.
+    #[inline(always)]
+    pub fn made(&self) -> u32 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// A new item, which knows its index. `None` if there is no memory for it, or there are too many.
+    #[cold]
+    pub fn make(&self, make: impl FnOnce(u32) -> T) -> Option<&T> {
+        loop {
+            let index = self.made();
+            if index >= LIMIT {
+                return None;
+            }
+            let chunk = self.chunk(name(index))?;
+            // Relaxed: only makes the index this thread's. A thread that learns it from this one finds the item
+            // made.
+            let (next, order) = (index + 1, Ordering::Relaxed);
+            if self.made.compare_exchange(index, next, order, order).is_err() {
+                continue;
+            }
+            // SAFETY: a name leads into its chunk (`name`), and nobody else has this one.
+            unsafe {
+                let item = chunk.add(place(name(index)));
+                item.write(make(index));
+                return Some(&*item);
+            }
+        }
+    }
+
+    /// The chunk of the item of this name; it is made if need be.
+    fn chunk(&self, name: u32) -> Option<*mut T> {
+        let chunk = &self.chunks[chunk(name)];
+        // Acquire, here and below: whoever made it.
+        let made = chunk.load(Ordering::Acquire);
+        if !made.is_null() {
+            return Some(made);
+        }
+        let new = M::take(items_of(name))?;
+        // Release: the memory is there before it is found.
+        match chunk.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(new),
+            Err(made) => {
+                // SAFETY: taken above, and nobody else has seen it.
+                unsafe { M::give_back(new, items_of(name)) };
+                Some(made)
+            }
+        }
+    }
+}
+
+impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
+    /// Takes a free item, as it was when it was given back.
+    pub fn take(&self) -> Option<&T> {
+        // Acquire, here and below: whoever gave the item back is done with it.
+        let mut free = self.free.load(Ordering::Acquire);
+        while let Some(index) = (free as u32).checked_sub(1) {
+            let item = self.get(name(index));
+            // Relaxed: if it is not the item's next one any more, the list has changed.
+            let next = item.link().1.load(Ordering::Relaxed);
+            match self.change(free, next) {
+                Ok(()) => return Some(item),
+                Err(now) => free = now,
+            }
+        }
+        None
+    }
+
+    /// The item goes into the list: nobody uses it any more.
+    pub fn give(&self, item: &T) {
+        let (index, next) = item.link();
+        let mut free = self.free.load(Ordering::Acquire);
+        loop {
+            // Relaxed: published by the exchange.
+            next.store(free as u32, Ordering::Relaxed);
+            match self.change(free, index + 1) {
+                Ok(()) => return,
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    /// Makes the item of this index, less one, the first one of a list that nobody has changed.
+    fn change(&self, free: u64, first: u32) -> Result<(), u64> {
+        let changes = (free >> u32::BITS).wrapping_add(1) << u32::BITS;
+        let new = changes | u64::from(first);
+        // Release: what was done to the item comes before what is done to it next. Acquire: as in
+        // `take`.
+        self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+
+    /// Whether no item is free.
+    pub fn is_drained(&self) -> bool {
+        self.free.load(Ordering::Relaxed) as u32 == 0
+    }
+
+    /// No item is free any more: for the child of a fork, whose parent's threads may have been late at those.
+    pub(crate) fn forget_free(&self) {
+        // Relaxed: there is nobody else.
+        self.free.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<A, T, M: Memory> Drop for Pool<A, T, M> {
+    fn drop(&mut self) {
+        for (number, chunk) in (0..).zip(&mut self.chunks) {
+            let chunk = *chunk.get_mut();
+            if !chunk.is_null() {
+                // SAFETY: taken by `chunk`, and nobody uses the pool any more.
+                unsafe { M::give_back(chunk, items_of(number << CHUNK_SHIFT)) };
+            }
+        }
+    }
+}
+
+#[cold]
+fn unmade() -> ! {
+    unreachable!("a lock's word names a slot that was not made")
+}
+
+#[cfg(all(test, not(any(fairlock_loom, miri))))]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::thin::Heap;
+
+    #[test]
+    fn each_index_has_a_name_of_its_own_that_leads_into_its_chunk() {
+        let mut last = 0;
+        let all = (0..1 << 12).chain((9..CHUNKS).flat_map(|chunk| {
+            let first = SMALLEST * ((1 << chunk) - 1);
+            [first - 1, first]
+        }));
+        for index in all.chain([LIMIT - 1]) {
+            let name = name(index);
+            assert!(last < name && place(name) < items_of(name) && chunk(name) < NAMED);
+            let before = SMALLEST as usize * ((1 << (chunk(name) - 1)) - 1);
+            assert_eq!(before + place(name), index as usize);
+            last = name;
+        }
+    }
+
+    struct Item {
+        index: u32,
+        next: AtomicU32,
+        _room: [u8; 1000],
+    }
+
+    impl Item {
+        fn new(index: u32) -> Self {
+            Self { index, next: AtomicU32::new(0), _room: [0; 1000] }
+        }
+    }
+
+    impl Pooled for Item {
+        type Link = AtomicU32;
+
+        fn link(&self) -> (u32, &AtomicU32) {
+            (self.index, &self.next)
+        }
+    }
+
+    type Items = Pool<AtomicU64, Item, Heap>;
+
+    fn take(pool: &Items) -> &Item {
+        pool.take().or_else(|| pool.make(Item::new)).unwrap()
+    }
+
+    #[test]
+    fn items_are_taken_given_and_taken_again() {
+        let pool = Items::new(AtomicU64::new(0));
+        // More than three chunks.
+        let items: Vec<_> = (0..500).map(|_| take(&pool)).collect();
+        let addresses = |items: &[&Item]| {
+            let mut addresses: Vec<_> = items.iter().map(|&i| ptr::from_ref(i).addr()).collect();
+            addresses.sort_unstable();
+            addresses
+        };
+        let made = addresses(&items);
+        assert!(made.windows(2).all(|pair| pair[1] - pair[0] >= size_of::<Item>()));
+        for item in &items {
+            assert!(
+                ptr::eq(pool.at(item.index), *item) && ptr::eq(pool.get(name(item.index)), *item)
+            );
+        }
+        assert!(pool.at(500).is_null() && pool.at(u32::MAX).is_null() && pool.is_drained());
+        items.into_iter().for_each(|item| pool.give(item));
+        let again: Vec<_> = (0..500).map(|_| take(&pool)).collect();
+        assert_eq!(addresses(&again), made);
+    }
+
+    #[test]
+    fn nobody_has_what_another_one_has() {
+        let pool = Items::new(AtomicU64::new(0));
+        let taken = [const { AtomicU32::new(0) }; 64];
+        fairlock_testing::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..5_000 {
+                        let items = [(); 3].map(|()| take(&pool));
+                        for item in items {
+                            assert_eq!(taken[item.index as usize].swap(1, Ordering::Relaxed), 0);
+                        }
+                        for item in items {
+                            taken[item.index as usize].store(0, Ordering::Relaxed);
+                            pool.give(item);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(pool.made() <= 12);
+    }
+
+    struct Nowhere;
+
+    // SAFETY: it returns none.
+    unsafe impl Memory for Nowhere {
+        fn take<T>(_: usize) -> Option<*mut T> {
+            None
+        }
+
+        unsafe fn give_back<T>(_: *mut T, _: usize) {}
+    }
+
+    #[test]
+    fn an_attempt_without_memory_takes_no_index() {
+        let pool = Pool::<_, Item, Nowhere>::new(AtomicU64::new(0));
+        assert!((0..3).all(|_| pool.make(Item::new).is_none()));
+        assert_eq!(pool.made(), 0);
+    }
+}
