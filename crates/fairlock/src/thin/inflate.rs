@@ -201,6 +201,15 @@ pub(super) trait Inflates: Sized {
 
     // ---- thin to full, and back ----
 
+    /// Takes the seal off the full lock, if it has one. A thread may have pinned it unsealed, and wait for it since it
+    /// was sealed anew: that one is woken.
+    fn unseal(full: &Self::Full) {
+        if full.head().word.unseal() {
+            // SAFETY: then the caller has it for writing.
+            unsafe { Self::release(full, Access::Exclusive, false) }
+        }
+    }
+
     /// Gives the lock, which had this word, a full one. Returns its word; as an error if another
     /// thread has done so.
     #[cold]
@@ -235,7 +244,7 @@ pub(super) trait Inflates: Sized {
     fn deflate(&self, word: Self::Word, slot: &'static SlotOf<Self>, by: Holder) -> bool {
         let lock = &slot.full.head().word;
         if !slot.pins.close(by) {
-            lock.unseal();
+            Self::unseal(&slot.full);
             return false;
         }
         // A thread that had pinned the slot may have taken the seal off.
@@ -245,7 +254,7 @@ pub(super) trait Inflates: Sized {
         }
         if !self.make_thin(word, by) {
             slot.pins.reopen();
-            lock.unseal();
+            Self::unseal(&slot.full);
             return false;
         }
         match by {

@@ -280,7 +280,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 }
             };
             let slot = pin.slot();
-            slot.full.word.unseal();
+            Self::unseal(&slot.full);
             slot.note(false);
             self.remember(P::thread(), word, slot);
             return f(&slot.full);
@@ -313,7 +313,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn open(&self, word: RwWord) {
         match self.pin(word) {
-            Ok(Some(pin)) => pin.slot().full.word.unseal(),
+            Ok(Some(pin)) => Self::unseal(&pin.slot().full),
             Ok(None) => {}
             Err((by, pin)) => self.finish(word, by, &pin),
         }
@@ -339,7 +339,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if word.is_inflated() && !word.is_sticky() {
             if let Ok(Some(pin)) = self.pin(word) {
                 let slot = pin.slot();
-                slot.full.word.unseal();
+                Self::unseal(&slot.full);
                 _ = slot.full.word.seal_free() && self.deflate(word, slot, None);
             }
         }
@@ -553,6 +553,29 @@ mod tests {
             (0..100).for_each(|_| visit());
             assert!(!lock.is_inflated());
         }
+    }
+
+    /// A thread that trims the lock has sealed it, and is stopped until the waiter's turn is over, so that this one
+    /// sleeps without a timer. It had pinned the slot, so the lock is not trimmed.
+    #[test]
+    fn a_waiter_that_meets_a_seal_is_woken_when_that_is_taken_off() {
+        let lock = Lock::new_const();
+        let full = lock.on_full(core::convert::identity);
+        thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                lock.on_full(|full| {
+                    assert!(full.word.seal_free());
+                    full.take_asleep(Access::Exclusive, &WaitContext::FOREVER)
+                        .expect("it waits for ever");
+                });
+                // SAFETY: just taken.
+                unsafe { lock.unlock_write() };
+            });
+            fairlock_testing::until(|| full.has_waiters());
+            thread::sleep(std::time::Duration::from_millis(50));
+            Lock::unseal(full);
+            fairlock_testing::join(waiter);
+        });
     }
 
     /// A thread that comes to wait may be preempted between its two steps for as long as it likes.
