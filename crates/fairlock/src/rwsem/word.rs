@@ -581,8 +581,8 @@ impl<P: Platform> AtomicWord<P> {
 
     /// Whether the lock is sealed.
     pub(crate) fn is_sealed(&self) -> bool {
-        // Relaxed: whoever asks has closed the slot, or found it closed, and acquired that.
-        self.load(Ordering::Relaxed).is_sealed()
+        // Acquire: an earlier seal was taken off, and the slot opened again, before this one.
+        self.load(Ordering::Acquire).is_sealed()
     }
 
     /// One of the adopted readers is upgradable.
