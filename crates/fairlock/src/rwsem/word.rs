@@ -579,10 +579,11 @@ impl<P: Platform> AtomicWord<P> {
         self.compare_exchange(from, sealed, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the lock is sealed.
-    pub(crate) fn is_sealed(&self) -> bool {
+    /// Whether the lock is sealed by the only reader, or, if that is not `counted`, by a thread that trims it.
+    pub(crate) fn is_sealed(&self, counted: bool) -> bool {
         // Acquire: an earlier seal was taken off, and the slot opened again, before this one.
-        self.load(Ordering::Acquire).is_sealed()
+        let word = self.load(Ordering::Acquire);
+        word.is_sealed() && (counted || word.readers() == 0)
     }
 
     /// One of the adopted readers is upgradable.

@@ -247,8 +247,9 @@ pub(super) trait Inflates: Sized {
             Self::unseal(&slot.full);
             return false;
         }
-        // A thread that had pinned the slot may have taken the seal off.
-        if by != Some(Access::Exclusive) && !lock.is_sealed() {
+        // A thread that had pinned the slot may have taken the seal off; and where it was that of a thread that trims
+        // the lock, a reader may have come in since, and sealed it to leave.
+        if by != Some(Access::Exclusive) && !lock.is_sealed(by.is_some()) {
             slot.pins.reopen();
             return false;
         }

@@ -325,7 +325,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let slot = pin.slot();
         // Without a seal, others read beside the reader that closed it, which will find them, and has opened the slot
         // again. Then a seal is another's, who cannot close the slot. So the slot is looked at after the seal.
-        let is_closed = || slot.full.word.is_sealed() && slot.pins.is_closed();
+        let is_closed = || slot.full.word.is_sealed(by.is_some()) && slot.pins.is_closed();
         if !word.is_sticky() && (by == Some(Access::Exclusive) || is_closed()) {
             let now = by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access));
             // Acquire and Release: those who come now find what was done before the slot was closed.
@@ -593,12 +593,33 @@ mod tests {
         let seals = || assert!(unsafe { full.word.seal_alone(Access::Shared) });
         seals();
         lock.open(word);
-        assert!(slot.pins.close(Some(Access::Shared)) && !full.word.is_sealed());
+        assert!(slot.pins.close(Some(Access::Shared)) && !full.word.is_sealed(true));
         let Err((by, pin)) = slot.pin() else { panic!("the slot is closed") };
         slot.pins.reopen();
         seals();
         lock.finish(word, by, &pin);
         assert!(!slot.pins.close(Some(Access::Shared)) && lock.names(word));
+        Lock::unseal(full);
+        drop(pin);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        assert!(!lock.is_locked());
+    }
+
+    /// A thread that trims the lock is stopped after it has sealed it. Another takes the seal off, reads, and seals
+    /// the lock as it leaves.
+    #[test]
+    fn who_trims_the_lock_takes_no_readers_seal_for_its_own() {
+        let lock = Lock::new_const();
+        let full = lock.on_full(core::convert::identity);
+        let word = lock.load();
+        let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
+        assert!(full.word.seal_free());
+        lock.open(word);
+        lock.read();
+        // SAFETY: held for reading.
+        assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        assert!(!lock.deflate(word, pin.slot(), None) && lock.names(word));
         Lock::unseal(full);
         drop(pin);
         // SAFETY: taken above.
