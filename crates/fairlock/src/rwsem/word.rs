@@ -537,24 +537,18 @@ impl<P: Platform> AtomicWord<P> {
         self.clear(Flags::SEALED, Ordering::Relaxed);
     }
 
-    /// A sealed lock becomes free, or its readers'; or, if it has no readers and somebody waits, the caller's, for
-    /// writing: that one found the lock sealed anew, and the release has to wake it. Whether it is the caller's.
-    #[must_use]
-    pub(crate) fn unseal(&self) -> bool {
+    /// A sealed lock becomes free, or its readers'. Nobody waits for it before this.
+    pub(crate) fn unseal(&self) {
         let mut word = self.load(Ordering::Relaxed);
         while word.is_sealed() {
-            // A reader that is left looks for waiters when it leaves.
-            let owns = word.has_waiters() && word.readers() == 0;
-            let writer = if owns { Flags::NONE } else { Flags::WRITER_LOCKED };
-            let open = word.without(Flags::SEALED.with(writer));
+            let open = word.without(Flags::SEALED.with(Flags::WRITER_LOCKED));
             // Both bits in one step, so that a reader that comes again finds no writer. Release: as
             // where a writer leaves.
             match self.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return owns,
+                Ok(_) => return,
                 Err(now) => word = now,
             }
         }
-        false
     }
 
     /// The only reader, upgradable or not, seals the lock, and is still counted; it is not upgradable

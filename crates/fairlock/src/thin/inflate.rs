@@ -201,15 +201,6 @@ pub(super) trait Inflates: Sized {
 
     // ---- thin to full, and back ----
 
-    /// Takes the seal off the full lock, if it has one. A thread may have pinned it unsealed, and wait for it since it
-    /// was sealed anew: that one is woken.
-    fn unseal(full: &Self::Full) {
-        if full.head().word.unseal() {
-            // SAFETY: then the caller has it for writing.
-            unsafe { Self::release(full, Access::Exclusive, false) }
-        }
-    }
-
     /// Gives the lock, which had this word, a full one. Returns its word; as an error if another
     /// thread has done so.
     #[cold]
@@ -238,24 +229,30 @@ pub(super) trait Inflates: Sized {
     }
 
     /// The caller, who holds the full lock in this way and is alone there, leaves and makes the lock
-    /// thin; a reader has sealed it, and so has one who trims the lock, and has pinned the slot. Not
-    /// if somebody has pinned it: then there is no seal.
+    /// thin; a reader has sealed it. Or the caller trims the lock, which has no seal, and has pinned the slot. Not
+    /// if somebody else has pinned it, or holds the lock: then there is no seal afterwards.
     #[cold]
     fn deflate(&self, word: Self::Word, slot: &'static SlotOf<Self>, by: Holder) -> bool {
         let lock = &slot.full.head().word;
         if !slot.pins.close(by) {
-            Self::unseal(&slot.full);
+            lock.unseal();
             return false;
         }
-        // A thread that had pinned the slot may have taken the seal off; and where it was that of a thread that trims
-        // the lock, a reader may have come in since, and sealed it to leave.
-        if by != Some(Access::Exclusive) && !lock.is_sealed(by.is_some()) {
+        let is_sealed = match by {
+            // Only now: nobody can take the seal off any more, nor be about to wait for a lock that it found unsealed.
+            // (The seal of a reader, which is counted, is not taken for this one; and the reader wakes who waits.)
+            None => lock.seal_free(),
+            // A thread that had pinned the slot may have taken it off.
+            Some(Access::Shared) => lock.is_sealed(true),
+            Some(_) => true,
+        };
+        if !is_sealed {
             slot.pins.reopen();
             return false;
         }
         if !self.make_thin(word, by) {
             slot.pins.reopen();
-            Self::unseal(&slot.full);
+            lock.unseal();
             return false;
         }
         match by {

@@ -20,8 +20,7 @@
 //!    it succeeds. The first thread that comes to wait for it, when a word names it already,
 //!    unseals it. So nobody waits for a sealed lock: a thread that reads already, and comes again,
 //!    would wait for a writer that waits for it. And an attempt that finds a seal takes that off: a
-//!    seal is no holder. (A thread that trims the lock may seal it once more before the first one is
-//!    queued. It cannot close the slot, which is pinned; whoever takes its seal off wakes who waits.)
+//!    seal is no holder.
 //! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only a thread that
 //!    holds it alone, with nobody pinned (`CLOSING` keeps them out), changes the word so that it
 //!    names the slot no longer.

@@ -280,7 +280,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 }
             };
             let slot = pin.slot();
-            Self::unseal(&slot.full);
+            slot.full.word.unseal();
             slot.note(false);
             self.remember(P::thread(), word, slot);
             return f(&slot.full);
@@ -313,7 +313,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn open(&self, word: RwWord) {
         match self.pin(word) {
-            Ok(Some(pin)) => Self::unseal(&pin.slot().full),
+            Ok(Some(pin)) => pin.slot().full.word.unseal(),
             Ok(None) => {}
             Err((by, pin)) => self.finish(word, by, &pin),
         }
@@ -340,9 +340,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = self.load();
         if word.is_inflated() && !word.is_sticky() {
             if let Ok(Some(pin)) = self.pin(word) {
-                let slot = pin.slot();
-                Self::unseal(&slot.full);
-                _ = slot.full.word.seal_free() && self.deflate(word, slot, None);
+                pin.slot().full.word.unseal();
+                _ = self.deflate(word, pin.slot(), None);
             }
         }
         !self.is_inflated()
@@ -557,29 +556,6 @@ mod tests {
         }
     }
 
-    /// A thread that trims the lock has sealed it, and is stopped until the waiter's turn is over, so that this one
-    /// sleeps without a timer. It had pinned the slot, so the lock is not trimmed.
-    #[test]
-    fn a_waiter_that_meets_a_seal_is_woken_when_that_is_taken_off() {
-        let lock = Lock::new_const();
-        let full = lock.on_full(core::convert::identity);
-        thread::scope(|s| {
-            let waiter = s.spawn(|| {
-                lock.on_full(|full| {
-                    assert!(full.word.seal_free());
-                    full.take_asleep(Access::Exclusive, &WaitContext::FOREVER)
-                        .expect("it waits for ever");
-                });
-                // SAFETY: just taken.
-                unsafe { lock.unlock_write() };
-            });
-            fairlock_testing::until(|| full.has_waiters());
-            thread::sleep(std::time::Duration::from_millis(50));
-            Lock::unseal(full);
-            fairlock_testing::join(waiter);
-        });
-    }
-
     /// A thread finds the slot closed by a reader whose seal was taken off, and is stopped until the next reader
     /// has sealed it. That one finds the slot pinned, and leaves it with the lock.
     #[test]
@@ -599,28 +575,25 @@ mod tests {
         seals();
         lock.finish(word, by, &pin);
         assert!(!slot.pins.close(Some(Access::Shared)) && lock.names(word));
-        Lock::unseal(full);
+        full.word.unseal();
         drop(pin);
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
         assert!(!lock.is_locked());
     }
 
-    /// A thread that trims the lock is stopped after it has sealed it. Another takes the seal off, reads, and seals
-    /// the lock as it leaves.
+    /// A reader that leaves has sealed the lock at that instant.
     #[test]
     fn who_trims_the_lock_takes_no_readers_seal_for_its_own() {
         let lock = Lock::new_const();
         let full = lock.on_full(core::convert::identity);
         let word = lock.load();
         let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
-        assert!(full.word.seal_free());
-        lock.open(word);
         lock.read();
         // SAFETY: held for reading.
         assert!(unsafe { full.word.seal_alone(Access::Shared) });
         assert!(!lock.deflate(word, pin.slot(), None) && lock.names(word));
-        Lock::unseal(full);
+        full.word.unseal();
         drop(pin);
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
