@@ -573,10 +573,11 @@ impl<P: Platform> AtomicWord<P> {
         self.compare_exchange(from, sealed, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the lock is sealed.
-    pub(crate) fn is_sealed(&self) -> bool {
-        // Relaxed: whoever asks has closed the slot, or found it closed, and acquired that.
-        self.load(Ordering::Relaxed).is_sealed()
+    /// Whether the lock is sealed by the only reader, or, if that is not `counted`, by a thread that trims it.
+    pub(crate) fn is_sealed(&self, counted: bool) -> bool {
+        // Acquire: an earlier seal was taken off, and the slot opened again, before this one.
+        let word = self.load(Ordering::Acquire);
+        word.is_sealed() && (counted || word.readers() == 0)
     }
 
     /// One of the adopted readers is upgradable.

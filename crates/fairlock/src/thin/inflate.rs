@@ -168,8 +168,8 @@ pub(super) trait Inflates: Sized {
     }
 
     /// The caller, who holds the full lock in this way and is alone there, leaves and makes the lock
-    /// thin; a reader has sealed it, and so has one who trims the lock, and has pinned the slot. Not
-    /// if somebody has pinned it: then there is no seal.
+    /// thin; a reader has sealed it. Or the caller trims the lock, which has no seal, and has pinned the slot. Not
+    /// if somebody else has pinned it, or holds the lock: then there is no seal afterwards.
     #[cold]
     fn deflate(&self, word: Self::Word, slot: &'static SlotOf<Self>, by: Holder) -> bool {
         let lock = &slot.full.head().word;
@@ -177,8 +177,15 @@ pub(super) trait Inflates: Sized {
             lock.unseal();
             return false;
         }
-        // A thread that had pinned the slot may have taken the seal off.
-        if by != Some(Access::Exclusive) && !lock.is_sealed() {
+        let is_sealed = match by {
+            // Only now: nobody can take the seal off any more, nor be about to wait for a lock that it found unsealed.
+            // (The seal of a reader, which is counted, is not taken for this one; and the reader wakes who waits.)
+            None => lock.seal_free(),
+            // A thread that had pinned the slot may have taken it off.
+            Some(Access::Shared) => lock.is_sealed(true),
+            Some(_) => true,
+        };
+        if !is_sealed {
             slot.pins.reopen();
             return false;
         }

@@ -553,6 +553,12 @@ impl<P: Platform> Pins<P> {
         self.0.load(Ordering::Relaxed) == own && exchange().is_ok()
     }
 
+    /// For a thread that came too late to pin the slot: whether it is closed still.
+    pub(super) fn is_closed(&self) -> bool {
+        // Relaxed: the thread has acquired the seal, and so what came before that.
+        self.0.load(Ordering::Relaxed) & CLOSING != 0
+    }
+
     /// Threads may pin the slot again: its lock's word names it no longer, or still does.
     pub(super) fn reopen(&self) {
         // Release: see `add`.

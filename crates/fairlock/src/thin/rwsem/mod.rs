@@ -682,9 +682,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The slot of the lock, which was inflated, with this word, is closed: if that is for this lock,
     /// makes it thin in place of whoever closed the slot, who is counted in the word then.
     fn finish(&self, word: RwWord, by: Holder, pin: &PinOf<Self>) {
-        // Without a seal, others read beside the reader that closed it, which will find them.
-        if !word.is_sticky() && (by == Some(Access::Exclusive) || pin.slot().full.word.is_sealed())
-        {
+        let slot = pin.slot();
+        // Without a seal, others read beside the reader that closed it, which will find them, and has opened the slot
+        // again. Then a seal is another's, who cannot close the slot. So the slot is looked at after the seal.
+        let is_closed = || slot.full.word.is_sealed(by.is_some()) && slot.pins.is_closed();
+        if !word.is_sticky() && (by == Some(Access::Exclusive) || is_closed()) {
             let now = by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access));
             // Acquire and Release: those who come now find what was done before the slot was closed.
             _ = self.word.exchange(word, now, Ordering::AcqRel);
@@ -698,9 +700,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = self.load();
         if word.is_inflated() && !word.is_sticky() {
             if let Ok(Some(pin)) = self.pin(word) {
-                let slot = pin.slot();
-                slot.full.word.unseal();
-                _ = slot.full.word.seal_free() && self.deflate(word, slot, None);
+                pin.slot().full.word.unseal();
+                _ = self.deflate(word, pin.slot(), None);
             }
         }
         !self.is_inflated()
@@ -925,6 +926,50 @@ mod tests {
             (0..100).for_each(|_| visit());
             assert!(!lock.is_inflated());
         }
+    }
+
+    /// A thread finds the slot closed by a reader whose seal was taken off, and is stopped until the next reader
+    /// has sealed it. That one finds the slot pinned, and leaves it with the lock.
+    #[test]
+    fn who_comes_too_late_for_one_reader_makes_the_lock_thin_for_no_other() {
+        let lock = Lock::new_const();
+        let full = lock.on_full(core::convert::identity);
+        lock.read();
+        let word = lock.load();
+        let slot = lock.slot(word);
+        // SAFETY: held for reading.
+        let seals = || assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        seals();
+        lock.open(word);
+        assert!(slot.pins.close(Some(Access::Shared)) && !full.word.is_sealed(true));
+        let Err((by, pin)) = slot.pin() else { panic!("the slot is closed") };
+        slot.pins.reopen();
+        seals();
+        lock.finish(word, by, &pin);
+        assert!(!slot.pins.close(Some(Access::Shared)) && lock.names(word));
+        full.word.unseal();
+        drop(pin);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        assert!(!lock.is_locked());
+    }
+
+    /// A reader that leaves has sealed the lock at that instant.
+    #[test]
+    fn who_trims_the_lock_takes_no_readers_seal_for_its_own() {
+        let lock = Lock::new_const();
+        let full = lock.on_full(core::convert::identity);
+        let word = lock.load();
+        let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
+        lock.read();
+        // SAFETY: held for reading.
+        assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        assert!(!lock.deflate(word, pin.slot(), None) && lock.names(word));
+        full.word.unseal();
+        drop(pin);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        assert!(!lock.is_locked());
     }
 
     /// A thread that comes to wait may be preempted between its two steps for as long as it likes.
