@@ -59,4 +59,5 @@ pub use mutex::{Seat, ThinMutex};
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
 pub(crate) use shown::Shown;
+pub use shown::Periods;
 pub use visible::VisibleReaders;
