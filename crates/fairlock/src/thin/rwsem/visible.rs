@@ -2,7 +2,7 @@
 //! [`visible`](crate::thin::visible).
 //!
 //! A reader that leaves while others are inside, so that CPUs share the word's line, now and then has the lock
-//! *watched* from that time on. A writer takes the mark off. A reader that has read a watched lock [`ENOUGH`] times makes it visible
+//! *watched* from that time on. A writer takes the mark off. A reader that finds a watched lock read [`ENOUGH`] times makes it visible
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
 
 use core::ptr;
@@ -18,8 +18,8 @@ use crate::thin::shown::{Cleared, Shown};
 use crate::thin::visible::HELD;
 use crate::wait::{Access, Thread};
 
-/// So often a thread reads a watched lock, in a row, before it makes it visible. In reads; compared with those of
-/// the thread.
+/// So often a watched lock is read before it becomes visible. In reads; compared with those of a thread in a row, each
+/// with as many as are inside.
 const ENOUGH: u32 = 256;
 /// How much longer than revoking takes nobody wrote a lock that becomes visible. In times what revoking takes; compared
 /// with the time since the lock is watched.
@@ -237,7 +237,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn watch(&self, word: RwWord) {
         let mark = P::thread().marks.of(ptr::from_ref(self).addr());
         let begins = mark.watched.replace(word.number()) != word.number();
-        let reads = if begins { 0 } else { mark.reads.get() + 1 };
+        // Those inside read it as well, and the more they are, the longer each read takes.
+        let reads = if begins { 0 } else { mark.reads.get() + word.readers() as u32 + 1 };
         mark.reads.set(reads);
         if !begins && reads < ENOUGH {
             return;
