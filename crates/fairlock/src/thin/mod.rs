@@ -58,6 +58,6 @@ pub(crate) use mark::Marks;
 pub use mutex::{Seat, ThinMutex};
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
-pub(crate) use shown::Shown;
 pub use shown::Periods;
+pub(crate) use shown::Shown;
 pub use visible::VisibleReaders;

@@ -108,13 +108,7 @@ impl<P: System> Shown<P> {
         self.crowds.get().is_power_of_two()
     }
 
-    /// Which slot the lock with this number has.
-    #[inline(always)]
-    pub(super) fn place(number: u64) -> usize {
-        number as usize % SHOWN
-    }
-
-    /// Whether the calling thread, whose record this is, shows this name here.
+    /// Whether the calling thread, whose record this is, shows this name here; zero: nothing.
     #[inline(always)]
     pub(super) fn has(&self, place: usize, name: u64) -> bool {
         // Relaxed: only the calling thread changes it.
@@ -124,12 +118,6 @@ impl<P: System> Shown<P> {
     /// Where the calling thread shows this name, if it does.
     pub(super) fn find(&self, name: u64) -> Option<usize> {
         (0..SHOWN).find(|&place| self.has(place, name))
-    }
-
-    /// Whether the calling thread shows nothing here.
-    #[inline(always)]
-    pub(super) fn is_free(&self, place: usize) -> bool {
-        self.has(place, 0)
     }
 
     /// The calling thread shows the name of a lock in a free slot, and then looks at the lock's word.
