@@ -159,11 +159,16 @@ mod barrier {
 
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// Whether the process may have barriers; asks for them the first time.
+    /// Whether the process may have barriers; asks for them the first time. Never again once they are refused.
     pub(super) fn is_ready() -> bool {
         // Relaxed: any thread finds the same.
         match STATE.load(Ordering::Relaxed) {
             UNKNOWN => register(),
+            // By a filter that was installed since.
+            READY if membarrier(MembarrierCommand::PrivateExpedited).is_err() => {
+                STATE.store(ABSENT, Ordering::Relaxed);
+                false
+            }
             state => state == READY,
         }
     }
