@@ -52,9 +52,16 @@ impl<P> Marks<P> {
 }
 
 impl<P> Mark<P> {
+    /// The slot's address, or zero; none if the lock was visible.
+    #[inline(always)]
+    pub(super) fn slot_address(&self) -> Option<u64> {
+        let what = self.what.get();
+        (what % (SLOT + 1) == SLOT).then(|| what - SLOT)
+    }
+
     /// It is that of another lock than the one of this address, and that one was visible.
     pub(super) fn is_other_visible(&self, address: usize) -> bool {
-        self.what.get() & SLOT == 0 && ![0, address].contains(&self.lock.get())
+        self.slot_address().is_none() && ![0, address].contains(&self.lock.get())
     }
 
     const fn none() -> Self {

@@ -19,11 +19,9 @@ impl<P: PooledPlatform> Mark<P> {
     /// The slot that the lock had then.
     #[inline(always)]
     pub(super) fn slot(&self) -> Option<&'static Slot<P, RwSem<P>>> {
-        let what = self.what.get();
-        let slot = ptr::with_exposed_provenance::<Slot<P, RwSem<P>>>((what & !SLOT) as usize);
-        // SAFETY: with the flag, null or a slot of the platform's pool (`mark`), which is there for as long as its
-        // threads.
-        if what & SLOT != 0 { unsafe { slot.as_ref() } } else { None }
+        let slot = self.slot_address()? as usize;
+        // SAFETY: null or a slot of the platform's pool (`mark`), which is there for as long as its threads.
+        unsafe { ptr::with_exposed_provenance::<Slot<P, RwSem<P>>>(slot).as_ref() }
     }
 }
 
@@ -58,7 +56,7 @@ pub(super) fn mark<P: PooledPlatform, L>(
 ) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
-    mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 | SLOT);
+    mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + SLOT);
     mark.lock.set(address);
     mark.calm.set(calm);
 }
