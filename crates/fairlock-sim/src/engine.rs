@@ -29,6 +29,8 @@ pub(crate) enum Work {
     /// Entering a wait, or a wake-up.
     WaitCall,
     WakeCall,
+    /// The barrier of all threads of the process.
+    Barrier,
 }
 
 /// What the caller of an engine does next.

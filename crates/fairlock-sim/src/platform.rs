@@ -204,7 +204,13 @@ unsafe impl System for Sim {
         ask(|engine| engine.cpu())
     }
 
-    /// Free of cost: so far readers become visible only where the tester says so.
+    /// Nothing: simulated operations take effect in order.
+    fn light_fence() {}
+
+    fn process_barrier() {
+        work(Work::Barrier);
+    }
+
     fn has_process_barrier() -> bool {
         true
     }
@@ -285,4 +291,6 @@ unsafe impl PooledPlatform for Sim {
     fn visible_readers() -> Option<&'static VisibleReaders<Self>> {
         Some(&pools().visible)
     }
+
+    const WATCHES_READERS: bool = true;
 }

@@ -50,6 +50,43 @@ impl Word {
     }
 }
 
+// ---- barriers ----
+
+/// How long a barrier takes beside this many busy threads on a machine of eight CPUs, and how long the last of those takes for
+/// 100 us of work.
+fn barrier_beside(busy_threads: usize) -> (u64, u64) {
+    let machine = machine("nvme_8", |d| {
+        (d.barrier.call_ns, d.barrier.send_ns) = (300.0, 200.0);
+        (d.barrier.answer_ns, d.barrier.interrupt_ns) = (2_000.0, 1_000.0);
+        d.scheduler.spread = 0.0;
+    });
+    let (took, worked) = (Cell::new(0), Cell::new(0));
+    let mut simulation = Simulation::new(&machine, 1);
+    for _ in 0..busy_threads {
+        simulation.spawn(|| {
+            let before = now();
+            busy(100_000);
+            worked.set(now() - before);
+        });
+    }
+    simulation.spawn(|| {
+        // The others have begun.
+        busy(50_000);
+        let before = now();
+        Sim::process_barrier();
+        took.set(now() - before);
+    });
+    simulation.run().unwrap();
+    (took.get(), worked.get())
+}
+
+#[test]
+fn a_barrier_interrupts_each_cpu_that_runs_a_thread_and_waits_for_the_slowest() {
+    assert_eq!(barrier_beside(0), (300, 0));
+    assert_eq!(barrier_beside(1), (300 + 200 + 2_000, 101_000));
+    assert_eq!(barrier_beside(7), (300 + 7 * 200 + 2_000, 101_000));
+}
+
 // ---- lines ----
 
 #[test]

@@ -275,6 +275,45 @@ fn a_reader_that_leaves_touches_nothing_of_the_lock() {
     }
 }
 
+/// Refuses `membarrier` to the calling thread from here on.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn refuse_membarrier() {
+    let statement =
+        |code: u32, jump: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: jump, k };
+    let mut filter = [
+        // The number of the call comes first.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_membarrier as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program is there during the call.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
+    };
+    assert!(refused);
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn no_lock_becomes_visible_once_the_barrier_is_refused() {
+    fairlock_testing::alone(|| {
+        show(&RwLock::new(0));
+        fairlock_testing::in_child(|| {
+            let lock = RwLock::new(0);
+            show(&lock);
+            drop(lock.write());
+            refuse_membarrier();
+            assert!(!raw(&lock).show_readers() && !raw(&lock).shows_readers());
+            assert!(!Native::has_process_barrier());
+            drop(lock.read());
+            *lock.write() += 1;
+        });
+    });
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_child_goes_on_with_the_readers_of_the_thread_that_forked() {

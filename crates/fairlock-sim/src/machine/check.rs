@@ -1,7 +1,7 @@
 //! Refuses descriptions that no machine can have.
 
 use super::description::{
-    Calls, Description, Guests, Instructions, Lines, Scheduler, Stolen, Topology,
+    Barrier, Calls, Description, Guests, Instructions, Lines, Scheduler, Stolen, Topology,
 };
 use super::error::MachineError;
 use crate::cpu_set::CpuSet;
@@ -49,6 +49,7 @@ pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
     checker.lines(&d.lines, furthest(&d.topology))?;
     checker.scheduler("scheduler", &d.scheduler)?;
     checker.calls(&d.calls)?;
+    checker.barrier(&d.barrier)?;
     d.guests.as_ref().map_or(Ok(()), |guests| checker.guests(guests))?;
     d.stolen.as_ref().map_or(Ok(()), |stolen| checker.stolen(stolen, d.guests.is_some()))
 }
@@ -166,6 +167,16 @@ impl Checker<'_> {
             ("yield_ns", c.yield_ns),
         ] {
             self.positive(&format!("calls.{key}"), ns)?;
+        }
+        Ok(())
+    }
+
+    fn barrier(&self, b: &Barrier) -> Result<(), MachineError> {
+        self.positive("barrier.call_ns", b.call_ns)?;
+        for (key, ns) in
+            [("send_ns", b.send_ns), ("answer_ns", b.answer_ns), ("interrupt_ns", b.interrupt_ns)]
+        {
+            self.not_negative(&format!("barrier.{key}"), ns)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::description::{Description, Scheduler, Stolen, Topology};
+use super::description::{Barrier, Description, Scheduler, Stolen, Topology};
 
 /// Nanoseconds as picoseconds.
 pub(crate) fn ps(ns: f64) -> u64 {
@@ -30,6 +30,7 @@ pub(crate) struct Costs {
     pub(crate) wake: u64,
     pub(crate) wake_sleeper: u64,
     pub(crate) yielding: u64,
+    pub(crate) barrier: BarrierCosts,
     pub(crate) smt: u64,
     pub(crate) cluster: u64,
     pub(crate) memory: u64,
@@ -70,6 +71,7 @@ impl Costs {
             wake: ps(c.wake_ns),
             wake_sleeper: ps(c.wake_sleeper_ns),
             yielding: ps(c.yield_ns),
+            barrier: BarrierCosts::new(&d.barrier),
             smt: ps(l.smt_ns),
             cluster: ps(l.cluster_ns),
             memory: ps(l.memory_ns),
@@ -120,6 +122,23 @@ impl Costs {
     /// How long the old owner keeps a line that takes `transfer` to move.
     pub(crate) fn hold(&self, transfer: u64) -> u64 {
         transfer * self.hold / 1024
+    }
+}
+
+/// What a barrier of all threads of a process costs, in picoseconds.
+#[derive(Debug)]
+pub(crate) struct BarrierCosts {
+    pub(crate) call: u64,
+    pub(crate) send: u64,
+    pub(crate) answer: u64,
+    pub(crate) interrupt: u64,
+}
+
+impl BarrierCosts {
+    fn new(b: &Barrier) -> Self {
+        let [call, send, answer, interrupt] =
+            [b.call_ns, b.send_ns, b.answer_ns, b.interrupt_ns].map(ps);
+        Self { call, send, answer, interrupt }
     }
 }
 

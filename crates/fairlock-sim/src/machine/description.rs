@@ -18,6 +18,9 @@ pub struct Description {
     pub scheduler: Scheduler,
     /// What system calls cost.
     pub calls: Calls,
+    /// What a barrier of all threads of a process costs; if absent, as on a server of two sockets.
+    #[serde(default)]
+    pub barrier: Barrier,
     /// Virtual machines on top of it, if there are any.
     pub guests: Option<Guests>,
     /// What a host takes from it, if it is itself a virtual machine that notices that.
@@ -154,6 +157,28 @@ pub struct Calls {
     pub wake_sleeper_ns: f64,
     /// Giving up the CPU when nobody wants it.
     pub yield_ns: f64,
+}
+
+/// What a barrier of all threads of a process costs (`membarrier`): an interrupt to each CPU that runs one of
+/// them. Nanoseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Barrier {
+    /// The call, if no other CPU runs one.
+    pub call_ns: f64,
+    /// What each such CPU adds to the call, one after the other.
+    pub send_ns: f64,
+    /// From there until it has answered. The caller waits for the slowest; how much that varies is the
+    /// scheduler's `spread`.
+    pub answer_ns: f64,
+    /// What the interrupt takes from the thread that it meets.
+    pub interrupt_ns: f64,
+}
+
+impl Default for Barrier {
+    fn default() -> Self {
+        Self { call_ns: 300.0, send_ns: 200.0, answer_ns: 2_700.0, interrupt_ns: 1_000.0 }
+    }
 }
 
 /// Virtual machines whose CPUs are threads of the host.

@@ -10,7 +10,8 @@ use std::path::Path;
 pub(crate) use check::MAX_SOCKETS;
 pub(crate) use costs::{Costs, Place, StolenTimes, Tunables, places};
 pub use description::{
-    Calls, Description, Guests, Instructions, Lines, Placement, Scheduler, Stolen, Topology,
+    Barrier, Calls, Description, Guests, Instructions, Lines, Placement, Scheduler, Stolen,
+    Topology,
 };
 pub use error::MachineError;
 

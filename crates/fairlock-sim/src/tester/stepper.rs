@@ -402,7 +402,7 @@ impl Engine for Stepper {
     fn work(&mut self, work: Work) -> Next {
         match work {
             // No other thread can tell when these happen.
-            Work::Clock | Work::Look | Work::WaitCall | Work::WakeCall => Next::Go,
+            Work::Clock | Work::Look | Work::WaitCall | Work::WakeCall | Work::Barrier => Next::Go,
             Work::Pause(_) | Work::Yield => {
                 let ns = if work == Work::Yield { YIELD_NS } else { PAUSE_NS };
                 self.now += ns;

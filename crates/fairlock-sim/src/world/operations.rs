@@ -141,7 +141,36 @@ impl World<'_> {
                 count.wakes += 1;
                 costs.wake
             }
+            // Without its interrupts, which are not the caller's work.
+            Work::Barrier => {
+                count.others += 1;
+                costs.barrier.call
+            }
         }
+    }
+
+    /// The running thread interrupts each CPU that runs another thread of its process, or of its guest, and waits
+    /// for the slowest. Returns when all have answered. A CPU that the host has taken is not waited for.
+    fn interrupt_others(&mut self) -> u64 {
+        let own = self.this_cpu();
+        let cpus = if self.has_host() { self.guest_cpus } else { self.cpus_seen };
+        let first = own - own % cpus;
+        let mut sent = self.now + self.cost(Work::Barrier);
+        let mut answered = sent;
+        for cpu in (first..first + cpus).filter(|&cpu| cpu != own) {
+            let Some(other) = self.levels[THREADS].cpus[cpu].current else { continue };
+            if !self.has_cpu(THREADS, cpu) {
+                continue;
+            }
+            sent += self.costs.barrier.send;
+            answered = answered.max(sent + self.vary(THREADS, self.costs.barrier.answer));
+            // What it does now is done later.
+            let t = &self.threads[other as usize];
+            if t.operation != 0 {
+                self.plan(other, t.done + self.costs.barrier.interrupt);
+            }
+        }
+        answered
     }
 }
 
@@ -184,6 +213,10 @@ impl Engine for World<'_> {
     }
 
     fn work(&mut self, work: Work) -> Next {
+        if work == Work::Barrier {
+            let answered = self.interrupt_others();
+            return self.finish_at(answered);
+        }
         let cost = self.cost(work);
         if work == Work::Yield {
             let thread = self.running;

@@ -1,7 +1,6 @@
 //! Linux: futexes, the monotonic clock, and the CPU hint from the thread's
 //! restartable-sequence area.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use rustix::io::Errno;
@@ -11,7 +10,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use super::{pools, threads};
 use crate::platform::{PooledPlatform, Thread};
 use crate::system::{System, WaitOutcome};
-use crate::thin::VisibleReaders;
+use crate::thin::{Periods, VisibleReaders};
 
 /// The Linux platform.
 #[derive(Debug, Clone, Copy)]
@@ -25,34 +24,17 @@ pools!(Linux {
 
     const WATCHES_READERS: bool = true;
 
+    // Not in the thread's record: it may have none.
     #[inline(always)]
     fn begins_watch() -> bool {
-        let left = READS.get().wrapping_sub(1);
-        READS.set(left);
-        left == 0 && begin_period()
+        PERIODS.with(Periods::ends)
     }
 });
 
 static VISIBLE: VisibleReaders<Linux> = VisibleReaders::new_const();
 
-/// A thread has a lock watched after it has left locks so often at first in which other readers were. In
-/// releases; compared with those of the thread.
-const FIRST_PERIOD: u32 = 1 << 6;
-/// And so often at last.
-const LAST_PERIOD: u32 = 1 << 16;
-
 std::thread_local! {
-    /// How many such releases there are until the next watch.
-    static READS: Cell<u32> = const { Cell::new(FIRST_PERIOD) };
-    static PERIOD: Cell<u32> = const { Cell::new(FIRST_PERIOD) };
-}
-
-/// The calling thread has a lock watched; from now on half as often.
-#[cold]
-fn begin_period() -> bool {
-    PERIOD.set(LAST_PERIOD.min(2 * PERIOD.get()));
-    READS.set(PERIOD.get());
-    true
+    static PERIODS: Periods = const { Periods::new() };
 }
 
 extern "C" fn in_child() {
@@ -168,11 +150,16 @@ mod barrier {
 
     static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// Whether the process may have barriers; asks for them the first time.
+    /// Whether the process may have barriers; asks for them the first time. Never again once they are refused.
     pub(super) fn is_ready() -> bool {
         // Relaxed: any thread finds the same.
         match STATE.load(Ordering::Relaxed) {
             UNKNOWN => register(),
+            // By a filter that was installed since.
+            READY if membarrier(MembarrierCommand::PrivateExpedited).is_err() => {
+                STATE.store(ABSENT, Ordering::Relaxed);
+                false
+            }
             state => state == READY,
         }
     }

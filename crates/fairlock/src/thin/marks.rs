@@ -10,7 +10,7 @@
 
 use core::ptr;
 
-use super::mark::Mark;
+use super::mark::{Mark, SLOT};
 use super::pool::Slot;
 use crate::platform::{PooledPlatform, Thread};
 use crate::rwsem::RwSem;
@@ -19,13 +19,14 @@ impl<P: PooledPlatform> Mark<P> {
     /// The slot that the lock had then.
     #[inline(always)]
     pub(super) fn slot(&self) -> Option<&'static Slot<P, RwSem<P>>> {
-        // SAFETY: null, or a slot of the platform's pool (`mark`), which is there for as long as its threads.
-        unsafe { self.slot.get().cast::<Slot<P, RwSem<P>>>().as_ref() }
+        let slot = self.slot_address()? as usize;
+        // SAFETY: null or a slot of the platform's pool (`mark`), which is there for as long as its threads.
+        unsafe { ptr::with_exposed_provenance::<Slot<P, RwSem<P>>>(slot).as_ref() }
     }
 
     /// It is that of another lock than the one of this address, and that one was visible.
     pub(super) fn is_other_visible(&self, address: usize) -> bool {
-        self.is_visible.get() && ![0, address].contains(&self.lock.get())
+        self.slot_address().is_none() && ![0, address].contains(&self.lock.get())
     }
 }
 
@@ -60,20 +61,18 @@ pub(super) fn mark<P: PooledPlatform, L>(
 ) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
+    mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + SLOT);
     mark.lock.set(address);
-    mark.slot.set(ptr::from_ref(slot).cast());
     mark.calm.set(calm);
-    mark.is_visible.set(false);
 }
 
 /// The calling thread, `me`, has found the lock visible. Whether its mark was that of another such lock.
-pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L) -> bool {
+pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown: u64) -> bool {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     let is_others = mark.is_other_visible(address);
+    mark.what.set(shown);
     mark.lock.set(address);
-    mark.slot.set(ptr::null());
-    mark.is_visible.set(true);
     is_others
 }
 

@@ -61,5 +61,6 @@ pub use mutex::{Seat, ThinMutex};
 pub(crate) use pool::Heap;
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
+pub use shown::Periods;
 pub(crate) use shown::Shown;
 pub use visible::VisibleReaders;

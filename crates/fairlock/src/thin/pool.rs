@@ -359,7 +359,7 @@ pub unsafe trait PooledPlatform: Platform {
     /// is only read.
     #[inline(always)]
     fn begins_watch() -> bool {
-        false
+        Self::WATCHES_READERS && Self::thread().shown.periods.ends()
     }
 }
 

@@ -17,6 +17,43 @@ const CHANGE: u64 = 1 << 16;
 /// reads; compared with those since the last time.
 const TOO_MANY_MISSES: u32 = 256;
 
+/// A thread has a lock watched after it has left locks so often at first in which other readers were. In
+/// releases; compared with those of the thread.
+const FIRST_PERIOD: u32 = 1 << 6;
+/// And so often at last.
+const LAST_PERIOD: u32 = 1 << 16;
+
+/// When a thread has a lock watched: each time after twice as many releases.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Periods {
+    /// How many such releases there are until then.
+    left: Cell<u32>,
+    period: Cell<u32>,
+}
+
+impl Periods {
+    #[allow(clippy::new_without_default)] // made by platforms, on purpose
+    pub const fn new() -> Self {
+        Self { left: Cell::new(FIRST_PERIOD), period: Cell::new(FIRST_PERIOD) }
+    }
+
+    /// The calling thread leaves a lock in which other readers are. Whether that is to be watched.
+    #[inline(always)]
+    pub fn ends(&self) -> bool {
+        let left = self.left.get().wrapping_sub(1);
+        self.left.set(left);
+        left == 0 && self.begin()
+    }
+
+    #[cold]
+    fn begin(&self) -> bool {
+        self.period.set(LAST_PERIOD.min(2 * self.period.get()));
+        self.left.set(self.period.get());
+        true
+    }
+}
+
 /// The readers in the record of a thread. Shown by that thread only; others mark them.
 #[repr(align(128))] // where scans read it, nothing else is that its thread uses
 pub(crate) struct Shown<P: System> {
@@ -27,6 +64,8 @@ pub(crate) struct Shown<P: System> {
     /// The address of the next record that a scan visits, or zero.
     pub(super) next: P::AtomicUsize,
     pub(super) is_listed: Cell<bool>,
+    /// Of platforms whose threads all have records.
+    pub(super) periods: Periods,
     /// How often the thread has met a crowd of readers at a lock that was not watched.
     crowds: Cell<u32>,
     /// How often the thread has found a visible lock whose mark was another's.
@@ -49,6 +88,7 @@ impl<P: System> Shown<P> {
             moved: P::AtomicU64::new(0),
             next: P::AtomicUsize::new(0),
             is_listed: Cell::new(false),
+            periods: Periods::new(),
             crowds: Cell::new(0),
             misses: Cell::new(0),
         }
@@ -68,13 +108,7 @@ impl<P: System> Shown<P> {
         self.crowds.get().is_power_of_two()
     }
 
-    /// Which slot the lock with this number has.
-    #[inline(always)]
-    pub(super) fn place(number: u64) -> usize {
-        number as usize % SHOWN
-    }
-
-    /// Whether the calling thread, whose record this is, shows this name here.
+    /// Whether the calling thread, whose record this is, shows this name here; zero: nothing.
     #[inline(always)]
     pub(super) fn has(&self, place: usize, name: u64) -> bool {
         // Relaxed: only the calling thread changes it.
@@ -84,12 +118,6 @@ impl<P: System> Shown<P> {
     /// Where the calling thread shows this name, if it does.
     pub(super) fn find(&self, name: u64) -> Option<usize> {
         (0..SHOWN).find(|&place| self.has(place, name))
-    }
-
-    /// Whether the calling thread shows nothing here.
-    #[inline(always)]
-    pub(super) fn is_free(&self, place: usize) -> bool {
-        self.has(place, 0)
     }
 
     /// The calling thread shows the name of a lock in a free slot, and then looks at the lock's word.

@@ -38,7 +38,7 @@
 //! for a fence in each other thread, between some two of its steps. If that is after the reader's store, the
 //! scan sees the slot; if it is before, the reader's load sees the changed word, and, when it leaves, `scans`. Whoever
 //! gets in after the scan has acquired what readers have released: a slot that is cleared, a change of
-//! `moved`, or the count.
+//! `moved`, or the count. Models take both fences for full ones of the CPU; `tests/barrier.rs` tries the real ones.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -83,8 +83,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
             None => self.read_thin(RwWord::FREE),
-            Some((me, mark)) if mark.is_visible.get() => self.read_visible(me),
-            Some((me, mark)) => self.read_again(me, mark),
+            Some((me, mark)) => match self.visible_at(me, mark, false) {
+                Some((word, place)) => self.show(me, word, place),
+                None => self.read_again(me, mark),
+            },
         };
         if !at_once && !self.read_full_at_once() {
             self.enter_for_ever(Access::Shared, false);
@@ -112,8 +114,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = match marks::find::<P, _>(self) {
             None => RwWord::FREE,
             Some((me, mark)) => {
-                let reads_visibly = access == Access::Shared && mark.is_visible.get();
-                if reads_visibly && self.read_visible(me) {
+                let visible = self.visible_at(me, mark, false).filter(|_| access == Access::Shared);
+                if visible.is_some_and(|(word, place)| self.show(me, word, place)) {
                     return true;
                 }
                 self.expected()
@@ -151,9 +153,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub unsafe fn unlock_read(&self) {
         if let Some((me, mark)) = marks::find::<P, _>(self) {
-            return match mark.is_visible.get() {
-                true => self.leave_visible(me),
-                false => self.leave_marked_as_reader(mark),
+            return match self.visible_at(me, mark, true) {
+                Some((_, place)) => self.hide(me, place),
+                None => self.leave_marked_as_reader(mark),
             };
         }
         // Release: what was read under the lock stays before the next writer.

@@ -2,7 +2,7 @@
 //! [`visible`](crate::thin::visible).
 //!
 //! A reader that leaves while others are inside, so that CPUs share the word's line, now and then has the lock
-//! *watched* from that time on. A writer takes the mark off. A reader that has read a watched lock [`ENOUGH`] times makes it visible
+//! *watched* from that time on. A writer takes the mark off. A reader that finds a watched lock read [`ENOUGH`] times makes it visible
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
 
 use core::ptr;
@@ -13,13 +13,14 @@ use super::word::{NUMBERS, RwWord};
 use crate::events::{self, Event};
 use crate::platform::PooledPlatform;
 use crate::thin::inflate::{Codec, Inflates};
+use crate::thin::mark::{Mark, Marks};
 use crate::thin::marks;
-use crate::thin::shown::{Cleared, Shown};
+use crate::thin::shown::{Cleared, SHOWN};
 use crate::thin::visible::HELD;
 use crate::wait::{Access, Thread};
 
-/// So often a thread reads a watched lock, in a row, before it makes it visible. In reads; compared with those of
-/// the thread.
+/// So often a watched lock is read before it becomes visible. In reads; compared with those of a thread in a row, each
+/// with as many as are inside.
 const ENOUGH: u32 = 256;
 /// How much longer than revoking takes nobody wrote a lock that becomes visible. In times what revoking takes; compared
 /// with the time since the lock is watched.
@@ -30,41 +31,45 @@ const LASTS: u64 = 8;
 const UNIT_SHIFT: u32 = 10;
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// The calling thread, `me`, enters the lock as a reader, if that is visible and the thread's slot for it is
-    /// free.
+    /// The word of the lock, and which slot of the calling thread, `me`, is for it, if it is visible, and `mark` knows its
+    /// name, and that is in the slot, or (not `is_shown`) nothing.
     ///
-    /// It needs no frame on the stack, and neither does [`leave_visible`](Self::leave_visible): all calls
+    /// It needs no frame on the stack, and neither do [`show`](Self::show) and [`hide`](Self::hide): all calls
     /// are their last step.
     #[inline(always)]
-    pub(super) fn read_visible(&self, me: &Thread<P>) -> bool {
+    pub(super) fn visible_at(
+        &self,
+        me: &Thread<P>,
+        mark: &Mark<P>,
+        is_shown: bool,
+    ) -> Option<(RwWord, usize)> {
         let word = self.load();
-        let place = Shown::<P>::place(word.number());
-        word.is_visible() && me.shown.is_free(place) && self.show(me, place, word)
+        let place = self.place(word);
+        // A lock that was moved here since has another name.
+        let there = if is_shown { word.shown() } else { 0 };
+        (word.shown() == mark.what.get() && me.shown.has(place, there)).then_some((word, place))
+    }
+
+    /// Which slot of its thread a reader has of the lock, which had this word: one for each mark.
+    #[inline(always)]
+    fn place(&self, word: RwWord) -> usize {
+        // A model does not depend on addresses.
+        let mark = || Marks::<P>::place(ptr::from_ref(self).addr());
+        if cfg!(fairlock_loom) { word.number() as usize % SHOWN } else { mark() % SHOWN }
     }
 
     /// Enters the lock, which had this word and is visible, by a slot that is free.
     #[inline(always)]
-    fn show(&self, me: &Thread<P>, place: usize, word: RwWord) -> bool {
+    pub(super) fn show(&self, me: &Thread<P>, word: RwWord, place: usize) -> bool {
         me.shown.show(place, word.shown());
         // Acquire, in `load`: whoever made the lock visible came after the last writer.
         // If the name was revoked at the same time, and the scan has seen the reader, that is counted: it is in.
         self.load().shown() == word.shown() || me.shown.withdraw(place) == Cleared::Counted
     }
 
-    /// The calling thread, `me`, leaves the lock as a reader, if it shows its name.
+    /// The calling thread, `me`, leaves the lock, which it shows here.
     #[inline(always)]
-    pub(super) fn leave_visible(&self, me: &Thread<P>) {
-        let word = self.load();
-        let place = Shown::<P>::place(word.number());
-        if word.is_visible() && me.shown.has(place, word.shown()) {
-            self.hide(me, place);
-        } else {
-            self.leave(Access::Shared, false);
-        }
-    }
-
-    #[inline(always)]
-    fn hide(&self, me: &Thread<P>, place: usize) {
+    pub(super) fn hide(&self, me: &Thread<P>, place: usize) {
         let Some(all) = P::visible_readers() else { return };
         if !me.shown.hide(place, &all.scans) {
             self.leave_if_counted(me, place);
@@ -89,13 +94,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let Some(all) = P::visible_readers() else { return false };
         let me = P::thread();
         all.list(me);
-        if marks::mark_visible(me, self) && me.shown.has_too_many() {
+        if marks::mark_visible(me, self, word.shown()) && me.shown.has_too_many() {
             self.revoke(word, 0, None);
             return false;
         }
-        let place = Shown::<P>::place(word.number());
-        if me.shown.is_free(place) || me.shown.reclaim(place) {
-            return self.show(me, place, word);
+        let place = self.place(word);
+        if me.shown.has(place, 0) || me.shown.reclaim(place) {
+            return self.show(me, word, place);
         }
         if word.has_no_room() {
             self.revoke(word, 0, None);
@@ -237,7 +242,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn watch(&self, word: RwWord) {
         let mark = P::thread().marks.of(ptr::from_ref(self).addr());
         let begins = mark.watched.replace(word.number()) != word.number();
-        let reads = if begins { 0 } else { mark.reads.get() + 1 };
+        // Those inside read it as well, and the more they are, the longer each read takes.
+        let reads = if begins { 0 } else { mark.reads.get() + word.readers() as u32 + 1 };
         mark.reads.set(reads);
         if !begins && reads < ENOUGH {
             return;
