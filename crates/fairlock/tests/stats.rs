@@ -97,6 +97,16 @@ fn a_lock_in_a_static_may_follow_a_policy_or_have_no_statistics() {
 }
 
 #[test]
+fn a_lock_is_named_by_either_of_its_types() {
+    let mutex: stats::Mutex<u32> = stats::Mutex::named("by its own type", 1);
+    let rwlock: stats::RwLock<u32> = stats::RwLock::named("by its own type", 1);
+    let part: stats::MappedMutexGuard<'_, u32> =
+        stats::MutexGuard::map(mutex.lock(), |value| value);
+    assert_eq!(*part + *rwlock.read(), 2);
+    assert_eq!(stats_of("by its own type").writes.acquisitions, 1);
+}
+
+#[test]
 fn a_name_costs_room_only_where_it_is_given() {
     assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>()), (8, 8));
     if cfg!(target_pointer_width = "64") {
