@@ -44,6 +44,9 @@ pub struct fairlock_stats_t {
     /// The threads that waited and held it longest: their names, cut off if need be.
     pub longest_waiter: [c_char; 32],
     pub longest_holder: [c_char; 32],
+    /// How long threads gave the mutex up for condition variables, until they had it again: of the
+    /// mutex, to write; else zero.
+    pub conditions: fairlock_times_t,
     /// Zero.
     pub reserved: [u64; 4],
 }
@@ -75,7 +78,7 @@ pub unsafe extern "C" fn fairlock_rwlock_set_name(
 }
 
 /// As fairlock_rwlock_set_name. While a thread waits for a condition variable, the mutex is not
-/// held; to have it again then is no further acquisition.
+/// held; to have it again then is no further acquisition, but part of that wait.
 ///
 /// * 0: it has the name.
 /// * EBUSY: it has one.
@@ -105,9 +108,13 @@ pub unsafe extern "C" fn fairlock_stats_get(
     let read = |name: &str| {
         let now = stats::snapshot();
         let lock = now.get(name).ok_or(Errno::NO_ENTRY)?;
-        let side = if writes { &lock.writes } else { &lock.reads };
+        let made = if writes {
+            fairlock_stats_t::new(&lock.writes, &lock.conditions)
+        } else {
+            fairlock_stats_t::new(&lock.reads, &Times::default())
+        };
         // SAFETY: the caller provides room.
-        unsafe { give(stats, fairlock_stats_t::new(side)) }
+        unsafe { give(stats, made) }
     };
     // SAFETY: the caller provides a string.
     status(unsafe { name_of(name) }.and_then(|name| read(&name)))
@@ -123,7 +130,7 @@ pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) ->
 }
 
 /// As fairlock_stats_table, as one object in JSON:
-/// {"locks": [{"name": ..., "reads": {...}, "writes": {...}}, ...]}.
+/// {"locks": [{"name": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...]}.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_json(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
@@ -151,7 +158,7 @@ unsafe fn write(text: &str, to: *mut c_char, size: usize) -> usize {
 }
 
 impl fairlock_stats_t {
-    fn new(side: &SideStats) -> Self {
+    fn new(side: &SideStats, conditions: &Times) -> Self {
         Self {
             acquisitions: side.acquisitions,
             given_up: side.given_up,
@@ -161,6 +168,7 @@ impl fairlock_stats_t {
             held: fairlock_times_t::new(&side.held),
             longest_waiter: thread_of(side.longest_wait.as_ref()),
             longest_holder: thread_of(side.longest_hold.as_ref()),
+            conditions: fairlock_times_t::new(conditions),
             reserved: [0; 4],
         }
     }

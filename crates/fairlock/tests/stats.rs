@@ -201,16 +201,30 @@ fn a_wait_for_a_condition_variable_is_no_hold() {
         changed.notify_one();
         assert_eq!((writes.acquisitions, writes.held.count), (2, 1));
     });
+    let stats = stats_of("condition");
+    let wait = stats.longest_condition.unwrap();
+    // From where the mutex was taken before.
+    assert_eq!((wait.at.unwrap().file(), wait.time), (file!(), stats.conditions.longest));
+    // It is no wait for the mutex.
+    assert_eq!((stats.conditions.count, stats.writes.acquisitions), (1, 2));
+    let now = stats::snapshot();
+    let table = now.to_string();
+    assert!(table.lines().any(|line| line.starts_with("condition ") && line.contains(" cond ")));
+    assert!(now.to_json().contains(r#""conditions":{"waited":{"count":1,"#));
 }
 
 #[test]
 fn nothing_is_counted_while_statistics_are_off() {
     fairlock_testing::alone(|| {
         let lock = RwLock::named("switched", ());
-        drop(lock.write());
+        let mutex = Mutex::named("switched mutex", ());
+        drop((lock.write(), mutex.lock()));
         let held = stats_of("switched").writes.held.longest;
         stats::set_collecting(false);
         drop(lock.write());
+        let mut guard = mutex.lock();
+        assert!(Condvar::new().wait_for(&mut guard, Duration::from_millis(1)).timed_out());
+        drop(guard);
         let began_off = lock.read();
         stats::set_collecting(true);
         drop(began_off);
@@ -221,6 +235,8 @@ fn nothing_is_counted_while_statistics_are_off() {
         // Nothing is left of the hold before, which would be as long as the pause.
         drop(lock.write());
         stats::set_collecting(true);
+        let of_mutex = stats_of("switched mutex");
+        assert_eq!((of_mutex.writes.acquisitions, of_mutex.conditions.count), (1, 0));
         let now = stats_of("switched");
         assert_eq!((now.writes.acquisitions, now.reads.acquisitions), (2, 0));
         assert_eq!((now.writes.held.count, now.writes.held.longest), (1, held));

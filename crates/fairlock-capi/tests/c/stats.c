@@ -92,7 +92,9 @@ static void mutexes_are_counted(void) {
     soon = after_ms(CLOCK_MONOTONIC, 1);
     GIVES(ETIMEDOUT, fairlock_cond_wait_until(&changed, &mutex, CLOCK_MONOTONIC, &soon));
     GIVES(0, fairlock_mutex_unlock(&mutex));
-    CHECK(stats_of("mutex", true).acquisitions == 3);
+    fairlock_stats_t stats = stats_of("mutex", true);
+    CHECK(stats.acquisitions == 3 && stats.conditions.count == 1);
+    CHECK(stats.conditions.longest_ns > 0 && stats_of("mutex", false).conditions.count == 0);
 }
 
 static void nothing_is_counted_while_it_is_switched_off(void) {

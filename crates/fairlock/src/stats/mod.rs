@@ -99,7 +99,8 @@ pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, Name
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Named<RawRwLock>, T>;
 /// A [`Mutex`](crate::Mutex) with a name. Its methods and guards are those of `lock_api`, and
 /// [`MutexExt`](crate::MutexExt) and [`Condvar`](crate::Condvar) are for it, too. While its holder waits
-/// for a condition variable, it is not held; to take it again then is no further acquisition.
+/// for a condition variable, it is not held; to take it again then is no further acquisition, but part of
+/// that [wait](LockStats::conditions).
 pub type Mutex<T> = lock_api::Mutex<Named<RawMutex>, T>;
 /// Holds a [`Mutex`]; releases it when dropped.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Named<RawMutex>, T>;

@@ -19,6 +19,11 @@ pub struct LockStats {
     pub reads: SideStats,
     /// Of writers, of holders of a mutex, and of upgradable readers.
     pub writes: SideStats,
+    /// Waits for a condition variable, of holders of a mutex: from when a thread gave the mutex up until
+    /// it had it again, whether or not it was notified.
+    pub conditions: Times,
+    /// The longest of these.
+    pub longest_condition: Option<Longest>,
 }
 
 /// What was counted of those that read a lock, or of those that write.
@@ -116,8 +121,9 @@ impl Snapshot {
         self.0.iter().find(|lock| lock.name == name)
     }
 
-    /// One object in JSON: `{"locks": [{"name": …, "reads": {…}, "writes": {…}}, …]}`. The members of
-    /// the inner ones are those of [`SideStats`]; times are in nanoseconds, and end with `_ns`.
+    /// One object in JSON: `{"locks": [{"name": …, "reads": {…}, "writes": {…}, "conditions": {…}}, …]}`. The
+    /// members of `reads` and `writes` are those of [`SideStats`], of `conditions` its `waited` and
+    /// `longest_wait`; times are in nanoseconds, and end with `_ns`.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{\"locks\":[");
         for (i, lock) in self.0.iter().enumerate() {
@@ -125,14 +131,18 @@ impl Snapshot {
             // Writing to a string cannot fail.
             let _ = write!(json, "{comma}{{\"name\":{},", Quoted(&lock.name));
             let _ =
-                write!(json, "\"reads\":{},\"writes\":{}}}", Json(&lock.reads), Json(&lock.writes));
+                write!(json, "\"reads\":{},\"writes\":{},", Json(&lock.reads), Json(&lock.writes));
+            let (waited, longest) = (Json(&lock.conditions), Json(lock.longest_condition.as_ref()));
+            let _ =
+                write!(json, "\"conditions\":{{\"waited\":{waited},\"longest_wait\":{longest}}}}}");
         }
         json.push_str("]}");
         json
     }
 }
 
-/// A table: two lines for each side of a lock that was used: its numbers, and who held it longest.
+/// A table: for each side of a lock that was used its numbers, and who held it and waited longest; and the
+/// waits for a condition variable, `cond`.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.0.iter().map(|lock| lock.name.chars().count()).max().unwrap_or(0).max(4);
@@ -164,6 +174,16 @@ impl fmt::Display for Snapshot {
                         writeln!(f, "    longest {what} {longest}")?;
                     }
                 }
+            }
+            if let Some(longest) = &lock.longest_condition {
+                let Times { count, p50, p99, longest: time, .. } = lock.conditions;
+                write!(
+                    f,
+                    "{:width$} {:5} {:12} {count:9} {:8} {:11}",
+                    lock.name, "cond", "", "", ""
+                )?;
+                writeln!(f, " {p50:>9.1?} {p99:>9.1?} {time:>9.1?}")?;
+                writeln!(f, "    longest waited {longest}")?;
             }
         }
         Ok(())
