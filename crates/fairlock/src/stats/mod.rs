@@ -57,6 +57,7 @@
 //! fork, a lock that is used with a name for the first time in the child, dropped there, or held
 //! longer than ever, may wait for ever, as [`snapshot()`] may.
 
+mod collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod export;
 mod histogram;
@@ -68,17 +69,18 @@ mod record;
 mod registry;
 mod snapshot;
 
+pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 pub use export::*;
 pub use histogram::Times;
-pub use hold::Access;
+pub use hold::{Access, Place};
 pub use long_wait::{LongWait, on_long_wait};
 pub use named::Named;
 #[doc(hidden)] // for the crate's C interface
 pub use record::Record;
 #[doc(hidden)]
 pub use registry::Statistics;
-pub use registry::{set_collecting, snapshot};
+pub use registry::snapshot;
 pub use snapshot::{LockStats, Longest, SideStats, Snapshot};
 
 use crate::{Policy, RawMutex, RawRwLock};

@@ -7,11 +7,11 @@ use std::boxed::Box;
 use std::string::{String, ToString};
 use std::sync::{Mutex, PoisonError};
 
+use super::collecting::is_collecting;
 use super::histogram::Histogram;
 use super::hold::{Access, Ended, Hold, Place};
 use super::long_wait::{self, LongWait};
 use super::places::Places;
-use super::registry::is_collecting;
 use super::snapshot::{LockStats, Longest, SideStats};
 use crate::platform::{Native, System};
 
@@ -134,7 +134,7 @@ impl Record {
                 hold.tell(access, waited);
             }
         } else if is_long {
-            self.long_wait(access, waited, at, None).tell();
+            self.long_wait(access, waited, Some(at), None).tell();
         }
         result
     }
@@ -172,7 +172,7 @@ impl Record {
         let now = Native::now();
         let waited = now.saturating_sub(arrival.began);
         if side.waited.add(waited) {
-            side.longest_wait.put(waited, at);
+            side.longest_wait.put(waited, Some(at));
         }
         let [overtakes, served] = self.waiters.passed();
         // Those ahead are no passers-by. If some of them gave up, more passed than is counted.
@@ -273,7 +273,13 @@ impl Record {
         result
     }
 
-    fn long_wait(&self, access: Access, waited: u64, at: Place, held: Option<u64>) -> LongWait {
+    fn long_wait(
+        &self,
+        access: Access,
+        waited: u64,
+        at: Option<Place>,
+        held: Option<u64>,
+    ) -> LongWait {
         LongWait {
             lock: self.name.to_string(),
             access,
@@ -333,7 +339,7 @@ impl Side {
 
 impl LongestSlot {
     /// The calling thread has taken `ns`, from `at`.
-    fn put(&self, ns: u64, at: Place) {
+    fn put(&self, ns: u64, at: Option<Place>) {
         let longest = Longest { time: Duration::from_nanos(ns), thread: thread_name(), at };
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|slot| slot.time < longest.time) {

@@ -1,13 +1,12 @@
 //! The numbers of all named locks at one time.
 
 use core::fmt::{self, Write};
-use core::panic::Location;
 use core::time::Duration;
 use std::string::String;
 use std::vec::Vec;
 
 use super::histogram::Times;
-use super::hold::Access;
+use super::hold::{Access, Place};
 
 /// What was counted of one named lock.
 #[derive(Clone, Debug)]
@@ -61,8 +60,8 @@ pub struct Longest {
     /// The name of the thread: Rust's, or else the system's, or else its number. Of a guard that was
     /// sent to another thread: of that which dropped it.
     pub thread: String,
-    /// From where it took the lock; `None` if the call came from C.
-    pub at: Option<&'static Location<'static>>,
+    /// From where it took the lock.
+    pub at: Option<Place>,
 }
 
 impl LockStats {
@@ -218,7 +217,8 @@ impl fmt::Display for Json<Option<&Longest>> {
         let Some(Longest { time, thread, at }) = self.0 else { return f.write_str("null") };
         write!(f, "{{\"time_ns\":{},\"thread\":{},\"at\":", time.as_nanos(), Quoted(thread))?;
         match at {
-            Some(at) => write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line()),
+            Some(Place::Line(at)) => write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line()),
+            Some(at) => write!(f, "\"{at}\"}}"),
             None => f.write_str("null}"),
         }
     }
