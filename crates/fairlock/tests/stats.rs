@@ -112,6 +112,22 @@ fn a_lock_is_named_by_either_of_its_types() {
     assert_eq!(stats_of("by its own type").writes.acquisitions, 1);
 }
 
+#[cfg(feature = "lock_api_05")]
+#[test]
+fn a_lock_of_lock_api_05_has_a_name_too() {
+    use fairlock::lock_api_05::{RawRwLock, lock_api};
+    let raw = stats::Named::new("of 0.5", <RawRwLock as lock_api::RawRwLock>::INIT);
+    let lock = lock_api::RwLock::from_raw(raw, 1);
+    let guard = lock.write();
+    let line = line!() - 1;
+    assert!(lock.try_read_for(Duration::from_millis(1)).is_none());
+    drop(guard);
+    let stats = stats_of("of 0.5");
+    assert_eq!((stats.writes.acquisitions, stats.reads.given_up), (1, 1));
+    let at = line_of(stats.writes.longest_hold.unwrap().at);
+    assert_eq!((at.file(), at.line()), (file!(), line));
+}
+
 #[test]
 fn a_name_costs_room_only_where_it_is_given() {
     assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>()), (8, 8));
