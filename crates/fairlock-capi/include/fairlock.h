@@ -436,6 +436,17 @@ typedef struct fairlock_stats_t {
   char longest_waiter[32];
   char longest_holder[32];
   /**
+   * From where they took it: the addresses to which these calls returned. Null if nobody did, and
+   * on other machines than x86-64.
+   */
+  const void *longest_wait_at;
+  const void *longest_hold_at;
+  /**
+   * How long threads gave the mutex up for condition variables, until they had it again: of the
+   * mutex, to write; else zero.
+   */
+  struct fairlock_times_t conditions;
+  /**
    * Zero.
    */
   uint64_t reserved[4];
@@ -1634,7 +1645,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * As fairlock_rwlock_set_name. While a thread waits for a condition variable, the mutex is not
- * held; to have it again then is no further acquisition.
+ * held; to have it again then is no further acquisition, but part of that wait.
  *
  * * 0: it has the name.
  * * EBUSY: it has one.
@@ -1672,7 +1683,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * As fairlock_stats_table, as one object in JSON:
- * {"locks": [{"name": ..., "reads": {...}, "writes": {...}}, ...]}.
+ * {"locks": [{"name": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...]}.
  */
 FAIRLOCK_API size_t fairlock_stats_json(char *text, size_t size) FAIRLOCK_NOTHROW;
 
@@ -1730,7 +1741,7 @@ FAIRLOCK_LAYOUT(fairlock_cancel_t, 128, 8);
 FAIRLOCK_LAYOUT(fairlock_events_t, 512, 8);
 FAIRLOCK_LAYOUT(fairlock_event_count_t, 16, 8);
 FAIRLOCK_LAYOUT(fairlock_times_t, 48, 8);
-FAIRLOCK_LAYOUT(fairlock_stats_t, 224, 8);
+FAIRLOCK_LAYOUT(fairlock_stats_t, 288, 8);
 #undef FAIRLOCK_LAYOUT
 
 /* ThreadSanitizer does not see into the library. */

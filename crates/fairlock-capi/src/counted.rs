@@ -7,6 +7,7 @@ use fairlock::stats::{Access, Statistics};
 use fairlock::thin::ThinRwSem;
 use fairlock::{Wait, WaitError};
 
+use crate::caller::Caller;
 use crate::errno::Errno;
 
 /// A lock, with statistics if it has a name. What takes it and leaves it is here, under the names of
@@ -41,20 +42,26 @@ impl<L> Counted<L> {
     pub(crate) fn take<E>(
         &self,
         access: Access,
+        at: Caller,
         attempt: impl FnOnce(&L) -> bool,
         wait: impl FnOnce(&L) -> Result<(), E>,
     ) -> Result<(), E> {
         let lock = &self.lock;
         match self.statistics.collecting() {
             None => wait(lock),
-            Some(record) => record.take(access, None, || attempt(lock), || wait(lock)),
+            Some(record) => record.take(access, at.place(), || attempt(lock), || wait(lock)),
         }
     }
 
-    pub(crate) fn attempt(&self, access: Access, attempt: impl FnOnce(&L) -> bool) -> bool {
+    pub(crate) fn attempt(
+        &self,
+        access: Access,
+        at: Caller,
+        attempt: impl FnOnce(&L) -> bool,
+    ) -> bool {
         match self.statistics.collecting() {
             None => attempt(&self.lock),
-            Some(record) => record.attempt(access, None, || attempt(&self.lock)),
+            Some(record) => record.attempt(access, at.place(), || attempt(&self.lock)),
         }
     }
 
@@ -87,45 +94,45 @@ type Sem = ThinRwSem<Native>;
 
 impl Counted<Sem> {
     #[inline(always)]
-    pub(crate) fn read_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        if self.has_name() { self.read_counted(wait) } else { self.lock.read_with(wait) }
+    pub(crate) fn read_with(&self, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
+        if self.has_name() { self.read_counted(wait, at) } else { self.lock.read_with(wait) }
     }
 
     #[cold]
     #[inline(never)]
-    fn read_counted(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        self.take(Access::Read, Sem::try_read, |sem| sem.read_with(wait))
+    fn read_counted(&self, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
+        self.take(Access::Read, at, Sem::try_read, |sem| sem.read_with(wait))
     }
 
-    pub(crate) fn try_read(&self) -> bool {
-        self.attempt(Access::Read, Sem::try_read)
+    pub(crate) fn try_read(&self, at: Caller) -> bool {
+        self.attempt(Access::Read, at, Sem::try_read)
     }
 
-    pub(crate) fn read_recursive_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        self.take(Access::Read, Sem::try_read_recursive, |sem| sem.read_recursive_with(wait))
+    pub(crate) fn read_recursive_with(&self, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
+        self.take(Access::Read, at, Sem::try_read_recursive, |sem| sem.read_recursive_with(wait))
     }
 
-    pub(crate) fn try_read_recursive(&self) -> bool {
-        self.attempt(Access::Read, Sem::try_read_recursive)
+    pub(crate) fn try_read_recursive(&self, at: Caller) -> bool {
+        self.attempt(Access::Read, at, Sem::try_read_recursive)
     }
 
     #[inline(always)]
-    pub(crate) fn write(&self) {
+    pub(crate) fn write(&self, at: Caller) {
         if self.has_name() {
             // It does not end without the lock.
-            let _ = self.write_with(Wait::FOREVER);
+            let _ = self.write_with(Wait::FOREVER, at);
         } else {
             self.lock.write();
         }
     }
 
     #[inline(never)]
-    pub(crate) fn write_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        self.take(Access::Write, Sem::try_write, |sem| sem.write_with(wait))
+    pub(crate) fn write_with(&self, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
+        self.take(Access::Write, at, Sem::try_write, |sem| sem.write_with(wait))
     }
 
-    pub(crate) fn try_write(&self) -> bool {
-        self.attempt(Access::Write, Sem::try_write)
+    pub(crate) fn try_write(&self, at: Caller) -> bool {
+        self.attempt(Access::Write, at, Sem::try_write)
     }
 
     /// # Safety

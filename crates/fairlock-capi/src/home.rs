@@ -65,31 +65,35 @@ pub(crate) unsafe fn get<'a, T: Home>(home: *const T) -> Result<&'a T::Value, Er
     }
 }
 
-/// The status of `f` on the value; for the functions that are called most. The first use is apart,
+/// The status of `f` on the value and the argument; for the functions that are called most. The first use is apart,
 /// with an `f` of its own, so that the usual path needs no stack for it. `f` should be a function
 /// that is always inlined: a closure that is called in two places is compiled only once.
 ///
 /// # Safety
 /// As for [`get`].
 #[inline(always)]
-pub(crate) unsafe fn with<T: Home>(
+pub(crate) unsafe fn with<T: Home, A>(
     home: *const T,
-    f: impl FnOnce(&T::Value) -> Result<(), Errno>,
+    argument: A,
+    f: impl FnOnce(&T::Value, A) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { if is_made(home) { status(f(&*value(home))) } else { make_and(home, f) } }
+    unsafe {
+        if is_made(home) { status(f(&*value(home), argument)) } else { make_and(home, argument, f) }
+    }
 }
 
 /// # Safety
 /// As for [`get`].
 #[cold]
 #[inline(never)]
-unsafe fn make_and<T: Home>(
+unsafe fn make_and<T: Home, A>(
     home: *const T,
-    f: impl FnOnce(&T::Value) -> Result<(), Errno>,
+    argument: A,
+    f: impl FnOnce(&T::Value, A) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(unsafe { get(home) }.and_then(f))
+    status(unsafe { get(home) }.and_then(|value| f(value, argument)))
 }
 
 /// Whether there is a value in the struct.

@@ -16,6 +16,7 @@
 // or points to an object of its type that lives as long as it is used.
 #![allow(clippy::missing_safety_doc)]
 
+mod caller;
 mod cancel;
 mod cond;
 mod counted;

@@ -7,6 +7,7 @@ use fairlock::ticket::BatchedTicketLock;
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
+use crate::caller::{Caller, with_caller};
 use crate::cancel::fairlock_cancel_t;
 use crate::counted::Counted;
 use crate::deadline::Deadline;
@@ -150,10 +151,10 @@ impl Kind {
 impl Mutex {
     /// Takes the mutex; always `Ok`.
     #[inline(always)]
-    fn lock(&self) -> Result<(), Errno> {
+    fn lock(&self, at: Caller) -> Result<(), Errno> {
         if self.has_name() {
             // It does not end without the lock.
-            let _ = self.lock_with(Wait::FOREVER);
+            let _ = self.lock_with(Wait::FOREVER, at);
         } else {
             Kind::lock(self);
         }
@@ -161,17 +162,17 @@ impl Mutex {
     }
 
     #[inline(never)]
-    fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        self.take(Access::Write, Kind::try_lock, |mutex| mutex.lock_with(wait))
+    fn lock_with(&self, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
+        self.take(Access::Write, at, Kind::try_lock, |mutex| mutex.lock_with(wait))
     }
 
-    fn try_lock(&self) -> bool {
-        self.attempt(Access::Write, Kind::try_lock)
+    fn try_lock(&self, at: Caller) -> bool {
+        self.attempt(Access::Write, at, Kind::try_lock)
     }
 
     /// Releases the mutex, if anyone holds it.
     #[inline(always)]
-    fn unlock(&self) -> Result<(), Errno> {
+    fn unlock(&self, (): ()) -> Result<(), Errno> {
         not_held_unless(self.is_locked())?;
         // SAFETY: held; by the caller, or else as the caller's mistake.
         unsafe { if self.has_name() { self.unlock_counted() } else { Kind::unlock(self) } }
@@ -266,9 +267,14 @@ pub unsafe extern "C" fn fairlock_mutex_trim(mutex: *mut fairlock_mutex_t) -> c_
 /// * 0: the caller holds the mutex.
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_int {
+    with_caller!(lock_from(mutex))
+}
+
+unsafe extern "C" fn lock_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::with(mutex, Mutex::lock) }
+    unsafe { home::with(mutex, at, Mutex::lock) }
 }
 
 /// Takes the mutex if that needs no waiting, and overtakes nobody whose turn it is. May
@@ -279,8 +285,13 @@ pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    let attempt = |mutex: &Mutex| busy_unless(mutex.try_lock());
+    with_caller!(try_lock_from(mutex))
+}
+
+unsafe extern "C" fn try_lock_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_int {
+    let attempt = |mutex: &Mutex| busy_unless(mutex.try_lock(at));
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(attempt))
 }
@@ -292,19 +303,29 @@ pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -
 /// * EINVAL: not a mutex, an unknown clock, or no valid time.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock_until(
     mutex: *mut fairlock_mutex_t,
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
+    with_caller!(lock_until_from(mutex, clock, deadline))
+}
+
+unsafe extern "C" fn lock_until_from(
+    mutex: *mut fairlock_mutex_t,
+    clock: c_int,
+    deadline: *const timespec,
+    at: Caller,
+) -> c_int {
     let lock = |mutex: &Mutex| {
         // SAFETY: the caller provides a time.
         let deadline = unsafe { Deadline::new(clock, deadline)? };
         // A mutex that is free is taken without a look at the clock.
-        if mutex.try_lock() {
+        if mutex.try_lock(at) {
             return Ok(());
         }
-        deadline.wait(|until| mutex.lock_with(until))
+        deadline.wait(|until| mutex.lock_with(until, at))
     };
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
@@ -318,8 +339,13 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_mutex_t) -> c_int {
-    let lock = |mutex: &Mutex| Ok(mutex.lock_with(Wait::FOREVER.interruptible())?);
+    with_caller!(lock_interruptible_from(mutex))
+}
+
+unsafe extern "C" fn lock_interruptible_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_int {
+    let lock = |mutex: &Mutex| Ok(mutex.lock_with(Wait::FOREVER.interruptible(), at)?);
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
 }
@@ -332,14 +358,23 @@ pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_
 /// * EINVAL: not a mutex, or not a token.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
     mutex: *mut fairlock_mutex_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
+    with_caller!(lock_cancellable_from(mutex, token))
+}
+
+unsafe extern "C" fn lock_cancellable_from(
+    mutex: *mut fairlock_mutex_t,
+    token: *mut fairlock_cancel_t,
+    at: Caller,
+) -> c_int {
     let lock = |mutex: &Mutex| {
         // SAFETY: the caller provides a token.
         let until = Wait::FOREVER.cancellable(unsafe { home::get(token)? });
-        Ok(mutex.lock_with(until)?)
+        Ok(mutex.lock_with(until, at)?)
     };
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
@@ -353,7 +388,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::with(mutex, Mutex::unlock) }
+    unsafe { home::with(mutex, (), Mutex::unlock) }
 }
 
 /// Gives up the mutex; if others wait for it now, the one whose turn it is, or those of their

@@ -5,6 +5,7 @@ use fairlock::platform::Native;
 use fairlock::thin::ThinRwSem;
 use libc::{c_int, timespec};
 
+use crate::caller::{Caller, with_caller};
 use crate::cancel::fairlock_cancel_t;
 use crate::counted::Counted;
 use crate::deadline::Deadline;
@@ -112,9 +113,14 @@ pub unsafe extern "C" fn fairlock_rwlock_trim(lock: *mut fairlock_rwlock_t) -> c
 /// * 0: the caller holds the lock for reading.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(read_from(lock))
+}
+
+unsafe extern "C" fn read_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, read) }
+    unsafe { home::with(lock, at, read) }
 }
 
 /// Takes the lock for reading if that needs no waiting.
@@ -124,9 +130,14 @@ pub unsafe extern "C" fn fairlock_rwlock_read(lock: *mut fairlock_rwlock_t) -> c
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_try_read(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(try_read_from(lock))
+}
+
+unsafe extern "C" fn try_read_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| try_read(sem, sem.try_read())) }
+    unsafe { with(lock, |sem| try_read(sem, sem.try_read(at))) }
 }
 
 /// Takes the lock for reading; gives up at `deadline`, a time on `clock`.
@@ -136,13 +147,23 @@ pub unsafe extern "C" fn fairlock_rwlock_try_read(lock: *mut fairlock_rwlock_t) 
 /// * EINVAL: not a lock, an unknown clock, or no valid time.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_until(
     lock: *mut fairlock_rwlock_t,
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
+    with_caller!(read_until_from(lock, clock, deadline))
+}
+
+unsafe extern "C" fn read_until_from(
+    lock: *mut fairlock_rwlock_t,
+    clock: c_int,
+    deadline: *const timespec,
+    at: Caller,
+) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), Lock::try_read, Lock::read_with) }
+    unsafe { until(lock, (clock, deadline), at, Lock::try_read, Lock::read_with) }
 }
 
 /// Takes the lock for reading; gives up when a signal handler has run in this thread while
@@ -153,9 +174,14 @@ pub unsafe extern "C" fn fairlock_rwlock_read_until(
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_interruptible(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(read_interruptible_from(lock))
+}
+
+unsafe extern "C" fn read_interruptible_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.interruptible())?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.interruptible(), at)?)) }
 }
 
 /// Takes the lock for reading; gives up when `token` is cancelled. A lock that is free is
@@ -166,12 +192,23 @@ pub unsafe extern "C" fn fairlock_rwlock_read_interruptible(lock: *mut fairlock_
 /// * EINVAL: not a lock, or not a token.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
     lock: *mut fairlock_rwlock_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
+    with_caller!(read_cancellable_from(lock, token))
+}
+
+unsafe extern "C" fn read_cancellable_from(
+    lock: *mut fairlock_rwlock_t,
+    token: *mut fairlock_cancel_t,
+    at: Caller,
+) -> c_int {
     // SAFETY: the caller provides a lock and a token.
-    unsafe { with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.cancellable(home::get(token)?))?)) }
+    unsafe {
+        with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.cancellable(home::get(token)?), at)?))
+    }
 }
 
 /// Takes the lock for reading, past all waiters if readers hold it already: for a thread
@@ -181,9 +218,14 @@ pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
 /// * 0: the caller holds the lock for reading, once more.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(read_recursive_from(lock))
+}
+
+unsafe extern "C" fn read_recursive_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER)?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER, at)?)) }
 }
 
 /// As fairlock_rwlock_read_recursive, without waiting.
@@ -193,9 +235,14 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlo
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_try_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(try_read_recursive_from(lock))
+}
+
+unsafe extern "C" fn try_read_recursive_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| try_read(sem, sem.try_read_recursive())) }
+    unsafe { with(lock, |sem| try_read(sem, sem.try_read_recursive(at))) }
 }
 
 /// As fairlock_rwlock_read_recursive; gives up at `deadline`, a time on `clock`.
@@ -205,14 +252,24 @@ pub unsafe extern "C" fn fairlock_rwlock_try_read_recursive(lock: *mut fairlock_
 /// * EINVAL: not a lock, an unknown clock, or no valid time.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
     lock: *mut fairlock_rwlock_t,
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
+    with_caller!(read_recursive_until_from(lock, clock, deadline))
+}
+
+unsafe extern "C" fn read_recursive_until_from(
+    lock: *mut fairlock_rwlock_t,
+    clock: c_int,
+    deadline: *const timespec,
+    at: Caller,
+) -> c_int {
     let (attempt, wait) = (Lock::try_read_recursive, Lock::read_recursive_with);
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), attempt, wait) }
+    unsafe { until(lock, (clock, deadline), at, attempt, wait) }
 }
 
 /// As fairlock_rwlock_read_recursive; gives up when a signal handler has run in this thread
@@ -223,11 +280,19 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive_interruptible(
     lock: *mut fairlock_rwlock_t,
 ) -> c_int {
+    with_caller!(read_recursive_interruptible_from(lock))
+}
+
+unsafe extern "C" fn read_recursive_interruptible_from(
+    lock: *mut fairlock_rwlock_t,
+    at: Caller,
+) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER.interruptible())?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER.interruptible(), at)?)) }
 }
 
 /// As fairlock_rwlock_read_recursive; gives up when `token` is cancelled.
@@ -237,13 +302,24 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_interruptible(
 /// * EINVAL: not a lock, or not a token.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
     lock: *mut fairlock_rwlock_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
+    with_caller!(read_recursive_cancellable_from(lock, token))
+}
+
+unsafe extern "C" fn read_recursive_cancellable_from(
+    lock: *mut fairlock_rwlock_t,
+    token: *mut fairlock_cancel_t,
+    at: Caller,
+) -> c_int {
     // SAFETY: the caller provides a lock and a token.
     unsafe {
-        with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER.cancellable(home::get(token)?))?))
+        with(lock, |sem| {
+            Ok(sem.read_recursive_with(Wait::FOREVER.cancellable(home::get(token)?), at)?)
+        })
     }
 }
 
@@ -255,7 +331,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, unlock_read) }
+    unsafe { home::with(lock, (), unlock_read) }
 }
 
 /// Gives up the lock held for reading; if anyone waits, nobody gets in before the waiter
@@ -277,9 +353,14 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rw
 /// * 0: the caller holds the lock for writing.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(write_from(lock))
+}
+
+unsafe extern "C" fn write_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, write) }
+    unsafe { home::with(lock, at, write) }
 }
 
 /// Takes the lock for writing if that needs no waiting.
@@ -289,9 +370,14 @@ pub unsafe extern "C" fn fairlock_rwlock_write(lock: *mut fairlock_rwlock_t) -> 
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_try_write(lock: *mut fairlock_rwlock_t) -> c_int {
+    with_caller!(try_write_from(lock))
+}
+
+unsafe extern "C" fn try_write_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| busy_unless(sem.try_write())) }
+    unsafe { with(lock, |sem| busy_unless(sem.try_write(at))) }
 }
 
 /// Takes the lock for writing; gives up at `deadline`, a time on `clock`.
@@ -301,13 +387,23 @@ pub unsafe extern "C" fn fairlock_rwlock_try_write(lock: *mut fairlock_rwlock_t)
 /// * EINVAL: not a lock, an unknown clock, or no valid time.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_write_until(
     lock: *mut fairlock_rwlock_t,
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
+    with_caller!(write_until_from(lock, clock, deadline))
+}
+
+unsafe extern "C" fn write_until_from(
+    lock: *mut fairlock_rwlock_t,
+    clock: c_int,
+    deadline: *const timespec,
+    at: Caller,
+) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), Lock::try_write, Lock::write_with) }
+    unsafe { until(lock, (clock, deadline), at, Lock::try_write, Lock::write_with) }
 }
 
 /// Takes the lock for writing; gives up when a signal handler has run in this thread while
@@ -318,11 +414,16 @@ pub unsafe extern "C" fn fairlock_rwlock_write_until(
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_write_interruptible(
     lock: *mut fairlock_rwlock_t,
 ) -> c_int {
+    with_caller!(write_interruptible_from(lock))
+}
+
+unsafe extern "C" fn write_interruptible_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.interruptible())?)) }
+    unsafe { with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.interruptible(), at)?)) }
 }
 
 /// Takes the lock for writing; gives up when `token` is cancelled. A lock that is free is
@@ -333,12 +434,23 @@ pub unsafe extern "C" fn fairlock_rwlock_write_interruptible(
 /// * EINVAL: not a lock, or not a token.
 #[unsafe(no_mangle)]
 #[must_use]
+#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
     lock: *mut fairlock_rwlock_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
+    with_caller!(write_cancellable_from(lock, token))
+}
+
+unsafe extern "C" fn write_cancellable_from(
+    lock: *mut fairlock_rwlock_t,
+    token: *mut fairlock_cancel_t,
+    at: Caller,
+) -> c_int {
     // SAFETY: the caller provides a lock and a token.
-    unsafe { with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.cancellable(home::get(token)?))?)) }
+    unsafe {
+        with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.cancellable(home::get(token)?), at)?))
+    }
 }
 
 /// Gives up the lock held for writing.
@@ -349,7 +461,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, unlock_write) }
+    unsafe { home::with(lock, (), unlock_write) }
 }
 
 /// Gives up the lock held for writing; if anyone waits, nobody gets in before the waiter
@@ -456,8 +568,8 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
 // The most frequent operations, as functions that are always inlined, and that fail on misuse only.
 
 #[inline(always)]
-fn read(sem: &Lock) -> Result<(), Errno> {
-    Ok(sem.read_with(Wait::FOREVER)?)
+fn read(sem: &Lock, at: Caller) -> Result<(), Errno> {
+    Ok(sem.read_with(Wait::FOREVER, at)?)
 }
 
 /// The result of an attempt to read.
@@ -471,18 +583,18 @@ fn try_read(sem: &Lock, taken: bool) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn write(sem: &Lock) -> Result<(), Errno> {
-    sem.write();
+fn write(sem: &Lock, at: Caller) -> Result<(), Errno> {
+    sem.write(at);
     Ok(())
 }
 
 #[inline(always)]
-fn unlock_read(sem: &Lock) -> Result<(), Errno> {
+fn unlock_read(sem: &Lock, (): ()) -> Result<(), Errno> {
     if_held(sem, is_read_locked, Lock::unlock_read)
 }
 
 #[inline(always)]
-fn unlock_write(sem: &Lock) -> Result<(), Errno> {
+fn unlock_write(sem: &Lock, (): ()) -> Result<(), Errno> {
     if_held(sem, is_write_locked, Lock::unlock_write)
 }
 
@@ -517,14 +629,15 @@ fn is_read_locked(sem: &Lock) -> bool {
 unsafe fn until(
     lock: *mut fairlock_rwlock_t,
     (clock, deadline): (c_int, *const timespec),
-    attempt: fn(&Lock) -> bool,
-    wait: fn(&Lock, Wait<'static>) -> Result<(), fairlock::WaitError>,
+    at: Caller,
+    attempt: fn(&Lock, Caller) -> bool,
+    wait: fn(&Lock, Wait<'static>, Caller) -> Result<(), fairlock::WaitError>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         with(lock, |sem| {
             let deadline = Deadline::new(clock, deadline)?;
-            if attempt(sem) { Ok(()) } else { deadline.wait(|until| wait(sem, until)) }
+            if attempt(sem, at) { Ok(()) } else { deadline.wait(|until| wait(sem, until, at)) }
         })
     }
 }

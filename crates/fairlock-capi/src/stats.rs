@@ -1,11 +1,12 @@
 //! Statistics of locks with a name.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::time::Duration;
 
-use fairlock::stats::{self, Longest, SideStats, Times};
+use fairlock::stats::{self, Longest, Place, SideStats, Snapshot, Times};
 use libc::c_int;
 
+use crate::caller;
 use crate::errno::{Errno, give, status};
 use crate::home;
 use crate::mutex::fairlock_mutex_t;
@@ -44,6 +45,13 @@ pub struct fairlock_stats_t {
     /// The threads that waited and held it longest: their names, cut off if need be.
     pub longest_waiter: [c_char; 32],
     pub longest_holder: [c_char; 32],
+    /// From where they took it: the addresses to which these calls returned. Null if nobody did, and
+    /// on other machines than x86-64.
+    pub longest_wait_at: *const c_void,
+    pub longest_hold_at: *const c_void,
+    /// How long threads gave the mutex up for condition variables, until they had it again: of the
+    /// mutex, to write; else zero.
+    pub conditions: fairlock_times_t,
     /// Zero.
     pub reserved: [u64; 4],
 }
@@ -75,7 +83,7 @@ pub unsafe extern "C" fn fairlock_rwlock_set_name(
 }
 
 /// As fairlock_rwlock_set_name. While a thread waits for a condition variable, the mutex is not
-/// held; to have it again then is no further acquisition.
+/// held; to have it again then is no further acquisition, but part of that wait.
 ///
 /// * 0: it has the name.
 /// * EBUSY: it has one.
@@ -105,9 +113,13 @@ pub unsafe extern "C" fn fairlock_stats_get(
     let read = |name: &str| {
         let now = stats::snapshot();
         let lock = now.get(name).ok_or(Errno::NO_ENTRY)?;
-        let side = if writes { &lock.writes } else { &lock.reads };
+        let made = if writes {
+            fairlock_stats_t::new(&lock.writes, &lock.conditions)
+        } else {
+            fairlock_stats_t::new(&lock.reads, &Times::default())
+        };
         // SAFETY: the caller provides room.
-        unsafe { give(stats, fairlock_stats_t::new(side)) }
+        unsafe { give(stats, made) }
     };
     // SAFETY: the caller provides a string.
     status(unsafe { name_of(name) }.and_then(|name| read(&name)))
@@ -119,21 +131,37 @@ pub unsafe extern "C" fn fairlock_stats_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
-    unsafe { write(&stats::snapshot().to_string(), text, size) }
+    unsafe { write(&named(&stats::snapshot(), Snapshot::to_string), text, size) }
 }
 
 /// As fairlock_stats_table, as one object in JSON:
-/// {"locks": [{"name": ..., "reads": {...}, "writes": {...}}, ...]}.
+/// {"locks": [{"name": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...]}.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_json(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
-    unsafe { write(&stats::snapshot().to_json(), text, size) }
+    unsafe { write(&named(&stats::snapshot(), Snapshot::to_json), text, size) }
 }
 
 /// Switches the statistics of all locks with a name on or off. On at first.
 #[unsafe(no_mangle)]
 pub extern "C" fn fairlock_stats_set_collecting(on: bool) {
     stats::set_collecting(on);
+}
+
+/// What `print` makes of the numbers, with the names of functions in place of addresses.
+fn named(now: &Snapshot, print: impl FnOnce(&Snapshot) -> String) -> String {
+    let mut text = print(now);
+    for lock in now.locks() {
+        let sides = lock.sides().map(|(_, side)| [&side.longest_wait, &side.longest_hold]);
+        for longest in sides.as_flattened().iter().chain([&&lock.longest_condition]) {
+            if let Some(place @ Place::Address(address)) = longest.as_ref().and_then(|it| it.at)
+                && let Some(name) = caller::name(address)
+            {
+                text = text.replace(&place.to_string(), &name);
+            }
+        }
+    }
+    text
 }
 
 /// # Safety
@@ -151,7 +179,7 @@ unsafe fn write(text: &str, to: *mut c_char, size: usize) -> usize {
 }
 
 impl fairlock_stats_t {
-    fn new(side: &SideStats) -> Self {
+    fn new(side: &SideStats, conditions: &Times) -> Self {
         Self {
             acquisitions: side.acquisitions,
             given_up: side.given_up,
@@ -161,6 +189,9 @@ impl fairlock_stats_t {
             held: fairlock_times_t::new(&side.held),
             longest_waiter: thread_of(side.longest_wait.as_ref()),
             longest_holder: thread_of(side.longest_hold.as_ref()),
+            longest_wait_at: address_of(side.longest_wait.as_ref()),
+            longest_hold_at: address_of(side.longest_hold.as_ref()),
+            conditions: fairlock_times_t::new(conditions),
             reserved: [0; 4],
         }
     }
@@ -177,6 +208,13 @@ impl fairlock_times_t {
             p999_ns: ns(times.p999),
             longest_ns: ns(times.longest),
         }
+    }
+}
+
+fn address_of(longest: Option<&Longest>) -> *const c_void {
+    match longest.and_then(|it| it.at) {
+        Some(Place::Address(address)) => std::ptr::without_provenance(address),
+        _ => std::ptr::null(),
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! The crate's extension traits (`RwLockExt`, `MutexExt`, `CondvarExt`) are for the types at its root
 //! only. These here have none, so no waits that are cancelled or say why they ended, and no events of
-//! one lock. A policy is set with `RwLock::from_raw`.
+//! one lock. A policy is set with `RwLock::from_raw`, and so is a name, under which there are
+//! [statistics](crate::stats); a mutex with a name is for no `Condvar`.
 //!
 //! ```
 //! use fairlock::lock_api_05 as parking_lot;
@@ -16,6 +17,15 @@
 //!
 //! static COUNT: Mutex<u32> = Mutex::from_raw(RawMutex::INIT, 1);
 //! *COUNT.lock() += 1;
+//!
+//! use fairlock::stats::{self, Named};
+//! use parking_lot::lock_api;
+//! static HITS: lock_api::Mutex<Named<RawMutex>, u32> =
+//!     lock_api::Mutex::from_raw(Named::new("hits", RawMutex::INIT), 1);
+//! *HITS.lock() += 1;
+//! let hits = stats::snapshot().get("hits").unwrap().writes.clone();
+//! assert_eq!(hits.acquisitions, 1);
+//! println!("held longest: {}", hits.longest_hold.unwrap());
 //!
 //! // New in `lock_api` 0.5: what a raw lock gives is given back.
 //! let raw = RawMutex::INIT;
@@ -38,6 +48,7 @@ pub use lock_api_v05::{
 use crate::Wait;
 #[cfg(feature = "deadlock_detection")]
 pub use crate::deadlock;
+use crate::stats::Named;
 pub use crate::{
     Condvar as RawCondvar, Once, OnceState, RawFairMutex, RawMutex, RawRwLock, RawRwLockRecursive,
     RawThreadId,
@@ -138,6 +149,7 @@ macro_rules! methods {
     };
     (@takes $trait:ident::$method:ident) => {
         #[inline]
+        #[track_caller]
         fn $method(&self) -> GuardMarker {
             ::lock_api::$trait::$method(self);
             GuardMarker::new()
@@ -145,6 +157,7 @@ macro_rules! methods {
     };
     (@tries $trait:ident::$method:ident $(($limit:ident: $type:ty))?) => {
         #[inline]
+        #[track_caller]
         fn $method(&self $(, $limit: $type)?) -> Option<GuardMarker> {
             ::lock_api::$trait::$method(self $(, $limit)?).then(GuardMarker::new)
         }
@@ -214,8 +227,12 @@ macro_rules! raw_mutex {
     };
 }
 
+type NamedMutex = Named<RawMutex>;
+type NamedFairMutex = Named<RawFairMutex>;
 raw_mutex!(RawMutex);
 raw_mutex!(RawFairMutex);
+raw_mutex!(NamedMutex);
+raw_mutex!(NamedFairMutex);
 
 // SAFETY: as for `lock_api` 0.4.
 unsafe impl lock_api::GetThreadId for RawThreadId {
@@ -310,8 +327,12 @@ macro_rules! raw_rwlock {
     };
 }
 
+type NamedRwLock = Named<RawRwLock>;
+type NamedRwLockRecursive = Named<RawRwLockRecursive>;
 raw_rwlock!(RawRwLock);
 raw_rwlock!(RawRwLockRecursive);
+raw_rwlock!(NamedRwLock);
+raw_rwlock!(NamedRwLockRecursive);
 
 // SAFETY: a waiter is queued before the mutex is let go (`condvar::waiters`), and holds
 // it again when the wait returns; a `GuardMarker` holds no state.

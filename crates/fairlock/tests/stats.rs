@@ -1,11 +1,12 @@
 //! Statistics of locks with a name.
 
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairlock::lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
-use fairlock::stats::{self, Builder, LockStats, NamedExt};
+use fairlock::stats::{self, Builder, LockStats, NamedExt, Place};
 use fairlock::{CancelToken, Condvar, Mutex, Policy, RwLock, RwLockExt, WaitError};
 use fairlock_testing as _; // the watchdog
 
@@ -14,6 +15,11 @@ fn stats_of(name: &str) -> LockStats {
 }
 
 /// Waits until somebody waits for the lock.
+fn line_of(at: Option<Place>) -> &'static Location<'static> {
+    let Some(Place::Line(at)) = at else { panic!("not a line: {at:?}") };
+    at
+}
+
 fn until_waited_for<T>(lock: &stats::RwLock<T>) {
     while !lock.has_waiters() {
         thread::yield_now();
@@ -97,6 +103,32 @@ fn a_lock_in_a_static_may_follow_a_policy_or_have_no_statistics() {
 }
 
 #[test]
+fn a_lock_is_named_by_either_of_its_types() {
+    let mutex: stats::Mutex<u32> = stats::Mutex::named("by its own type", 1);
+    let rwlock: stats::RwLock<u32> = stats::RwLock::named("by its own type", 1);
+    let part: stats::MappedMutexGuard<'_, u32> =
+        stats::MutexGuard::map(mutex.lock(), |value| value);
+    assert_eq!(*part + *rwlock.read(), 2);
+    assert_eq!(stats_of("by its own type").writes.acquisitions, 1);
+}
+
+#[cfg(feature = "lock_api_05")]
+#[test]
+fn a_lock_of_lock_api_05_has_a_name_too() {
+    use fairlock::lock_api_05::{RawRwLock, lock_api};
+    let raw = stats::Named::new("of 0.5", <RawRwLock as lock_api::RawRwLock>::INIT);
+    let lock = lock_api::RwLock::from_raw(raw, 1);
+    let guard = lock.write();
+    let line = line!() - 1;
+    assert!(lock.try_read_for(Duration::from_millis(1)).is_none());
+    drop(guard);
+    let stats = stats_of("of 0.5");
+    assert_eq!((stats.writes.acquisitions, stats.reads.given_up), (1, 1));
+    let at = line_of(stats.writes.longest_hold.unwrap().at);
+    assert_eq!((at.file(), at.line()), (file!(), line));
+}
+
+#[test]
 fn a_name_costs_room_only_where_it_is_given() {
     assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>()), (8, 8));
     if cfg!(target_pointer_width = "64") {
@@ -131,11 +163,11 @@ fn who_kept_others_waiting_is_named_with_the_place() {
     });
     let stats = stats_of("kept");
     let hold = stats.writes.longest_hold.unwrap();
-    let at = hold.at.unwrap();
+    let at = line_of(hold.at);
     assert_eq!((hold.thread.as_str(), at.file(), at.line()), ("slow", file!(), line));
     assert!(hold.time > first && hold.time == stats.writes.held.longest);
     let wait = stats.reads.longest_wait.unwrap();
-    assert_eq!((wait.thread.as_str(), wait.at.unwrap().line()), ("waiter", line + 3));
+    assert_eq!((wait.thread.as_str(), line_of(wait.at).line()), ("waiter", line + 3));
     assert_eq!((stats.reads.waited.count, wait.time), (1, stats.reads.waited.longest));
     assert_eq!((stats.writes.acquisitions, stats.writes.waited.count), (2, 0));
 }
@@ -191,16 +223,30 @@ fn a_wait_for_a_condition_variable_is_no_hold() {
         changed.notify_one();
         assert_eq!((writes.acquisitions, writes.held.count), (2, 1));
     });
+    let stats = stats_of("condition");
+    let wait = stats.longest_condition.unwrap();
+    // From where the mutex was taken before.
+    assert_eq!((line_of(wait.at).file(), wait.time), (file!(), stats.conditions.longest));
+    // It is no wait for the mutex.
+    assert_eq!((stats.conditions.count, stats.writes.acquisitions), (1, 2));
+    let now = stats::snapshot();
+    let table = now.to_string();
+    assert!(table.lines().any(|line| line.starts_with("condition ") && line.contains(" cond ")));
+    assert!(now.to_json().contains(r#""conditions":{"waited":{"count":1,"#));
 }
 
 #[test]
 fn nothing_is_counted_while_statistics_are_off() {
     fairlock_testing::alone(|| {
         let lock = RwLock::named("switched", ());
-        drop(lock.write());
+        let mutex = Mutex::named("switched mutex", ());
+        drop((lock.write(), mutex.lock()));
         let held = stats_of("switched").writes.held.longest;
         stats::set_collecting(false);
         drop(lock.write());
+        let mut guard = mutex.lock();
+        assert!(Condvar::new().wait_for(&mut guard, Duration::from_millis(1)).timed_out());
+        drop(guard);
         let began_off = lock.read();
         stats::set_collecting(true);
         drop(began_off);
@@ -211,6 +257,8 @@ fn nothing_is_counted_while_statistics_are_off() {
         // Nothing is left of the hold before, which would be as long as the pause.
         drop(lock.write());
         stats::set_collecting(true);
+        let of_mutex = stats_of("switched mutex");
+        assert_eq!((of_mutex.writes.acquisitions, of_mutex.conditions.count), (1, 0));
         let now = stats_of("switched");
         assert_eq!((now.writes.acquisitions, now.reads.acquisitions), (2, 0));
         assert_eq!((now.writes.held.count, now.writes.held.longest), (1, held));
@@ -225,7 +273,7 @@ fn a_long_wait_is_told_when_the_lock_is_released() {
         stats::on_long_wait(Duration::from_millis(1), |wait| {
             // The release is over; else this would wait for ever.
             drop(LOCK.write_for(Duration::from_secs(60)).unwrap());
-            let is_known = wait.lock == "told" && wait.at.unwrap().file() == file!();
+            let is_known = wait.lock == "told" && line_of(wait.at).file() == file!();
             assert!(is_known && wait.waited >= Duration::from_millis(1) && wait.held.is_some());
             TOLD.fetch_add(1, Ordering::Relaxed);
         });

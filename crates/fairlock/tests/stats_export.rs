@@ -87,6 +87,9 @@ fn locks_of_one_name_are_published_together() {
     let writer = locks[0].write();
     assert!(locks[0].try_read_for(Duration::from_millis(1)).is_none());
     drop(writer);
+    let queue = fairlock::Mutex::named("published queue", ());
+    let changed = fairlock::Condvar::new();
+    assert!(changed.wait_for(&mut queue.lock(), Duration::from_millis(1)).timed_out());
     metrics::with_local_recorder(&recorder, stats::publish_metrics);
     let published = recorder.0.lock().unwrap();
     let of = |name: &str| published[name];
@@ -97,6 +100,8 @@ fn locks_of_one_name_are_published_together() {
     assert!(of("fairlock_wait_nanoseconds_total lock=published access=read") >= 1e6);
     assert!(of("fairlock_wait_seconds lock=published access=read quantile=1") >= 1e-3);
     assert!(of("fairlock_hold_seconds lock=published access=write quantile=1") > 0.0);
+    assert_eq!(of("fairlock_condition_waits_total lock=published queue"), 1.0);
+    assert!(of("fairlock_condition_wait_seconds lock=published queue quantile=1") >= 1e-3);
 }
 
 /// Spans by number, and events as text with the span that the thread is in.

@@ -69,6 +69,18 @@ static void who_waited_longest_is_named(void) {
     CHECK(reads.given_up == 1 && reads.waited.count == 1);
     CHECK(reads.waited.longest_ns > 0 && reads.waited.p50_ns <= reads.waited.longest_ns);
     CHECK(strcmp(reads.longest_waiter, "in vain") == 0);
+#ifdef __x86_64__
+    /* The call is in this function, and a function of C takes few bytes. */
+    uintptr_t at = (uintptr_t)reads.longest_wait_at;
+    CHECK(at > (uintptr_t)wait_in_vain && at < (uintptr_t)wait_in_vain + 1000);
+    fairlock_stats_t writes = stats_of("lock", true);
+    CHECK(writes.longest_hold_at != NULL && writes.longest_hold_at != reads.longest_wait_at);
+    /* By the function, or else by the file that the call is in. */
+    char text[8192];
+    fairlock_stats_table(text, sizeof text);
+    const char *waited = strstr(text, " by in vain at ");
+    CHECK(waited && strchr(waited, '+') && strchr(waited, '+') < strchr(waited, '\n'));
+#endif
 }
 
 static void mutexes_are_counted(void) {
@@ -92,7 +104,9 @@ static void mutexes_are_counted(void) {
     soon = after_ms(CLOCK_MONOTONIC, 1);
     GIVES(ETIMEDOUT, fairlock_cond_wait_until(&changed, &mutex, CLOCK_MONOTONIC, &soon));
     GIVES(0, fairlock_mutex_unlock(&mutex));
-    CHECK(stats_of("mutex", true).acquisitions == 3);
+    fairlock_stats_t stats = stats_of("mutex", true);
+    CHECK(stats.acquisitions == 3 && stats.conditions.count == 1);
+    CHECK(stats.conditions.longest_ns > 0 && stats_of("mutex", false).conditions.count == 0);
 }
 
 static void nothing_is_counted_while_it_is_switched_off(void) {

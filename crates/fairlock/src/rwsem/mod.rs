@@ -103,6 +103,7 @@ macro_rules! of_either {
 impl<P: Platform> RwSem<P> {
     /// Whether it is so on this platform.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[allow(dead_code)] // Rust 1.85 sees no use in an assertion
     pub(crate) const IS_IN_LINES: bool = Turns::<P>::IS_IN_LINES && Kernel::<P>::IS_IN_LINES;
 
     /// A free lock that follows `policy`.

@@ -132,6 +132,7 @@ pub struct Head<P: Platform> {
 impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// Whether its parts are in the cache lines that they should be in.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[allow(dead_code)] // Rust 1.85 sees no use in an assertion
     pub(super) const IS_IN_LINES: bool = {
         use core::mem::offset_of;
         const LINE: usize = 64;

@@ -76,9 +76,8 @@ const READFAIL: usize = 1 << (usize::BITS - 1);
 /// is on its way in.
 pub(crate) const READERS_LIMIT: usize = READFAIL >> READER_SHIFT;
 
-/// A thread needs memory of its own to run in: a page at least.
-const THREADS_LIMIT: usize = usize::MAX / 4096;
-const _: () = assert!(THREADS_LIMIT < READERS_LIMIT);
+// A thread needs memory of its own to run in, a page at least: so there are no more threads than that.
+const _: () = assert!(usize::MAX / 4096 < READERS_LIMIT);
 
 const WRITER_LOCKED: usize = Flags::WRITER_LOCKED.0;
 const WAITERS: usize = Flags::WAITERS.0;

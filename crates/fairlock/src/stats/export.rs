@@ -1,6 +1,13 @@
 //! Statistics for the crates that services collect theirs with.
 
 #[cfg(feature = "metrics")]
+use std::{
+    string::{String, ToString},
+    vec,
+    vec::Vec,
+};
+
+#[cfg(feature = "metrics")]
 use super::{Access, LockStats, SideStats, Times};
 #[cfg(feature = "tracing")]
 use super::{LongWait, on_long_wait};
@@ -20,6 +27,8 @@ use super::{LongWait, on_long_wait};
 /// | `fairlock_wait_nanoseconds_total` | counter | |
 /// | `fairlock_wait_seconds` | gauge | since the start, with the label `quantile`: 0.5, 0.99, 0.999, 1 |
 /// | `fairlock_hold_seconds` | gauge | the same, of [samples](SideStats::held) |
+/// | `fairlock_condition_waits_total` | counter | [waits for a condition variable](LockStats::conditions); without `access` |
+/// | `fairlock_condition_wait_seconds` | gauge | as the others; without `access` |
 ///
 /// ```
 /// # use fairlock::stats::NamedExt;
@@ -32,20 +41,32 @@ use super::{LongWait, on_long_wait};
 pub fn publish_metrics() {
     let now = super::snapshot();
     for locks in now.locks().chunk_by(|a, b| a.name == b.name) {
+        let name = || locks[0].name.clone();
         for access in [Access::Read, Access::Write] {
             let side = |lock: &LockStats| lock.sides()[access as usize].1.clone();
-            let sides: std::vec::Vec<_> = locks.iter().map(side).collect();
+            let sides: Vec<_> = locks.iter().map(side).collect();
             if !sides.iter().all(SideStats::is_unused) {
-                publish(&locks[0].name, access, &sides);
+                publish(vec![("lock", name()), ("access", access.to_string())], &sides);
             }
+        }
+        let waits: u64 = locks.iter().map(|lock| lock.conditions.count).sum();
+        if waits > 0 {
+            let labels = vec![("lock", name())];
+            metrics::counter!("fairlock_condition_waits_total", &labels).absolute(waits);
+            gauges(
+                "fairlock_condition_wait_seconds",
+                &labels,
+                locks.iter().map(|lock| lock.conditions),
+            );
         }
     }
 }
 
 #[cfg(feature = "metrics")]
-fn publish(lock: &str, access: Access, sides: &[SideStats]) {
-    use std::string::ToString;
-    let labels = [("lock", lock.to_string()), ("access", access.to_string())];
+type Labels = Vec<(&'static str, String)>;
+
+#[cfg(feature = "metrics")]
+fn publish(labels: Labels, sides: &[SideStats]) {
     let counter = |name: &'static str, count: fn(&SideStats) -> u64| {
         metrics::counter!(name, &labels).absolute(sides.iter().map(count).sum());
     };
@@ -54,22 +75,25 @@ fn publish(lock: &str, access: Access, sides: &[SideStats]) {
     counter("fairlock_waits_given_up_total", |side| side.given_up);
     counter("fairlock_passed_over_total", |side| side.passed_over);
     counter("fairlock_wait_nanoseconds_total", |side| side.waited.total.as_nanos() as u64);
-    let gauges = |name: &'static str, times: fn(&SideStats) -> &Times| {
-        let quantiles: [(&str, fn(&Times) -> core::time::Duration); 4] = [
-            ("0.5", |times| times.p50),
-            ("0.99", |times| times.p99),
-            ("0.999", |times| times.p999),
-            ("1", |times| times.longest),
-        ];
-        for (quantile, time) in quantiles {
-            let [lock, access] = labels.clone();
-            let labels = [lock, access, ("quantile", quantile.to_string())];
-            let longest = sides.iter().map(|side| time(times(side))).max().unwrap_or_default();
-            metrics::gauge!(name, &labels).set(longest.as_secs_f64());
-        }
-    };
-    gauges("fairlock_wait_seconds", |side| &side.waited);
-    gauges("fairlock_hold_seconds", |side| &side.held);
+    gauges("fairlock_wait_seconds", &labels, sides.iter().map(|side| side.waited));
+    gauges("fairlock_hold_seconds", &labels, sides.iter().map(|side| side.held));
+}
+
+/// Of each quantile the largest.
+#[cfg(feature = "metrics")]
+fn gauges(name: &'static str, labels: &Labels, all: impl Iterator<Item = Times> + Clone) {
+    let quantiles: [(&str, fn(Times) -> core::time::Duration); 4] = [
+        ("0.5", |times| times.p50),
+        ("0.99", |times| times.p99),
+        ("0.999", |times| times.p999),
+        ("1", |times| times.longest),
+    ];
+    for (quantile, time) in quantiles {
+        let mut labels = labels.clone();
+        labels.push(("quantile", quantile.into()));
+        let longest = all.clone().map(time).max().unwrap_or_default();
+        metrics::gauge!(name, &labels).set(longest.as_secs_f64());
+    }
 }
 
 /// Emits an event of the crate `tracing` for each wait for a named lock that lasts for `threshold` or

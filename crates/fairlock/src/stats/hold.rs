@@ -1,5 +1,6 @@
 //! One holder at a time: the writer of a lock, or one thread as its reader.
 
+use core::fmt;
 use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -9,8 +10,46 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// of those so far.
 const HELD_SAMPLE: u64 = 64;
 
-/// From where a lock was taken; `None`: not known, as in C.
-pub(super) type Place = Option<&'static Location<'static>>;
+/// From where a lock was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// A line of a Rust program.
+    Line(&'static Location<'static>),
+    /// The address to which a call from C returned.
+    Address(usize),
+}
+
+impl Place {
+    /// As a pointer, which is odd if it is an address. That has no need of the highest bit.
+    #[inline]
+    fn encode(self) -> *mut Location<'static> {
+        const { assert!(align_of::<Location<'static>>() > 1) };
+        match self {
+            Self::Line(at) => ptr::from_ref(at).cast_mut(),
+            Self::Address(address) => ptr::without_provenance_mut(address << 1 | 1),
+        }
+    }
+
+    fn decode(at: *mut Location<'static>) -> Option<Self> {
+        match at.addr() {
+            0 => None,
+            odd if odd & 1 != 0 => Some(Self::Address(odd >> 1)),
+            // SAFETY: by `encode`, from a `&'static`.
+            _ => Some(Self::Line(unsafe { &*at })),
+        }
+    }
+}
+
+/// Its file, line and column; or the address.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(at) => at.fmt(f),
+            Self::Address(address) => write!(f, "{address:#x}"),
+        }
+    }
+}
 
 /// What is known of a hold while it lasts, and how many there have been. Written by the holder
 /// alone, or, of a place, by its thread; read by others.
@@ -22,6 +61,7 @@ pub(super) struct Hold {
     count: AtomicU64,
     /// When it began, times two, and one more if it is a sample; zero if nobody looked at the clock.
     began: AtomicU64,
+    /// As [`Place::encode`]s it; null before the first.
     at: AtomicPtr<Location<'static>>,
     /// How long it was waited for, if that is to be told; times two, and one more if to write.
     waited: AtomicU64,
@@ -41,7 +81,8 @@ pub(super) struct Ended {
     /// `None`: nobody looked at the clock when it began.
     pub(super) began: Option<u64>,
     pub(super) is_sample: bool,
-    pub(super) at: Place,
+    /// `None`: nobody said so.
+    pub(super) at: Option<Place>,
     pub(super) waited: Option<(Access, u64)>,
 }
 
@@ -68,21 +109,22 @@ impl Hold {
         self.count.store(count.wrapping_add(1), Ordering::Relaxed);
         let is_sample = count % HELD_SAMPLE == 0;
         let began = if timed || is_sample { now() << 1 | u64::from(is_sample) } else { 0 };
-        self.go_on(at, began);
+        self.go_on(at.encode(), began);
     }
 
     /// What `ended` goes on, otherwise than before or after a pause, since `began`. It is no further
     /// acquisition.
     pub(super) fn resume(&self, ended: &Ended, began: Option<u64>) {
-        self.go_on(ended.at, began.map_or(0, |began| began << 1));
+        let at = ended.at.map_or(ptr::null_mut(), Place::encode);
+        self.go_on(at, began.map_or(0, |began| began << 1));
         if let Some((access, waited)) = ended.waited {
             self.tell(access, waited);
         }
     }
 
     #[inline]
-    fn go_on(&self, at: Place, began: u64) {
-        self.at.store(at.map_or(ptr::null(), ptr::from_ref).cast_mut(), Ordering::Relaxed);
+    fn go_on(&self, at: *mut Location<'static>, began: u64) {
+        self.at.store(at, Ordering::Relaxed);
         self.began.store(began, Ordering::Relaxed);
     }
 
@@ -105,8 +147,7 @@ impl Hold {
         Ended {
             began: (began != 0).then_some(began >> 1),
             is_sample: began & 1 != 0,
-            // SAFETY: null, or from a `&'static`.
-            at: unsafe { self.at.load(Ordering::Relaxed).as_ref() },
+            at: Place::decode(self.at.load(Ordering::Relaxed)),
             waited: (waited != 0).then_some((
                 if waited & 1 == 0 { Access::Read } else { Access::Write },
                 waited >> 1,

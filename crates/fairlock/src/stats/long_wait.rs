@@ -1,12 +1,11 @@
 //! Long waits, told as they happen.
 
-use core::panic::Location;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::string::String;
 use std::sync::{PoisonError, RwLock};
 
-use super::hold::Access;
+use super::hold::{Access, Place};
 
 /// A wait that was as long as [`on_long_wait`] asks for.
 #[derive(Clone, Debug)]
@@ -20,8 +19,8 @@ pub struct LongWait {
     pub waited: Duration,
     /// For how long it then held the lock; `None` if it gave up.
     pub held: Option<Duration>,
-    /// From where it wanted the lock; `None` if the call came from C.
-    pub at: Option<&'static Location<'static>>,
+    /// From where it wanted the lock.
+    pub at: Option<Place>,
 }
 
 static LONG_NS: AtomicU64 = AtomicU64::new(u64::MAX);

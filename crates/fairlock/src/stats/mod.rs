@@ -57,6 +57,7 @@
 //! fork, a lock that is used with a name for the first time in the child, dropped there, or held
 //! longer than ever, may wait for ever, as [`snapshot()`] may.
 
+mod collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod export;
 mod histogram;
@@ -68,17 +69,18 @@ mod record;
 mod registry;
 mod snapshot;
 
+pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 pub use export::*;
 pub use histogram::Times;
-pub use hold::Access;
+pub use hold::{Access, Place};
 pub use long_wait::{LongWait, on_long_wait};
 pub use named::Named;
 #[doc(hidden)] // for the crate's C interface
 pub use record::Record;
 #[doc(hidden)]
 pub use registry::Statistics;
-pub use registry::{set_collecting, snapshot};
+pub use registry::snapshot;
 pub use snapshot::{LockStats, Longest, SideStats, Snapshot};
 
 use crate::{Policy, RawMutex, RawRwLock};
@@ -93,17 +95,26 @@ pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, Named<RawRwLoc
 /// Shared access to the value of a [`RwLock`] that can become exclusive; releases it when dropped.
 pub type RwLockUpgradableReadGuard<'a, T> =
     lock_api::RwLockUpgradableReadGuard<'a, Named<RawRwLock>, T>;
+/// A [`RwLockReadGuard`] for a part of the value.
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, Named<RawRwLock>, T>;
+/// A [`RwLockWriteGuard`] for a part of the value.
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Named<RawRwLock>, T>;
 /// A [`Mutex`](crate::Mutex) with a name. Its methods and guards are those of `lock_api`, and
 /// [`MutexExt`](crate::MutexExt) and [`Condvar`](crate::Condvar) are for it, too. While its holder waits
-/// for a condition variable, it is not held; to take it again then is no further acquisition.
+/// for a condition variable, it is not held; to take it again then is no further acquisition, but part of
+/// that [wait](LockStats::conditions).
 pub type Mutex<T> = lock_api::Mutex<Named<RawMutex>, T>;
 /// Holds a [`Mutex`]; releases it when dropped.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Named<RawMutex>, T>;
+/// A [`MutexGuard`] for a part of the value.
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, Named<RawMutex>, T>;
 
 /// How a lock gets a name: [`named`](Self::named) in place of `new`.
 ///
-/// For all locks of `lock_api` 0.4, of this crate or another. What it makes is another type than the
-/// lock without a name: [`RwLock`], [`Mutex`]. For a `static` see [`Builder`].
+/// For the reader/writer locks and mutexes at the root of this crate, and for those of this module, which are what it makes. So
+/// both `use fairlock::Mutex` and `use fairlock::stats::Mutex` do where a lock is made; where its type is
+/// written down it is the latter. For a `static` see [`Builder`], for raw locks of other crates
+/// [`Named::new`].
 pub trait NamedExt {
     /// What the lock guards.
     type Value;
@@ -114,21 +125,57 @@ pub trait NamedExt {
     fn named(name: &'static str, value: Self::Value) -> Self::Named;
 }
 
-impl<R: lock_api::RawRwLock, T> NamedExt for lock_api::RwLock<R, T> {
-    type Value = T;
-    type Named = lock_api::RwLock<Named<R>, T>;
+mod sealed {
+    use super::Named;
 
-    fn named(name: &'static str, value: T) -> Self::Named {
-        lock_api::RwLock::from_raw(Named::new(name, R::INIT), value)
+    /// A raw lock that can have a name.
+    pub trait Nameable {
+        /// The lock without one.
+        type Inner;
+    }
+
+    impl Nameable for crate::RawMutex {
+        type Inner = Self;
+    }
+
+    impl Nameable for crate::RawFairMutex {
+        type Inner = Self;
+    }
+
+    impl Nameable for crate::RawRwLock {
+        type Inner = Self;
+    }
+
+    impl Nameable for crate::RawRwLockRecursive {
+        type Inner = Self;
+    }
+
+    impl<R> Nameable for Named<R> {
+        type Inner = R;
     }
 }
 
-impl<R: lock_api::RawMutex, T> NamedExt for lock_api::Mutex<R, T> {
+impl<R, T> NamedExt for lock_api::RwLock<R, T>
+where
+    R: sealed::Nameable<Inner: lock_api::RawRwLock>,
+{
     type Value = T;
-    type Named = lock_api::Mutex<Named<R>, T>;
+    type Named = lock_api::RwLock<Named<R::Inner>, T>;
 
     fn named(name: &'static str, value: T) -> Self::Named {
-        lock_api::Mutex::from_raw(Named::new(name, R::INIT), value)
+        lock_api::RwLock::from_raw(Named::new(name, lock_api::RawRwLock::INIT), value)
+    }
+}
+
+impl<R, T> NamedExt for lock_api::Mutex<R, T>
+where
+    R: sealed::Nameable<Inner: lock_api::RawMutex>,
+{
+    type Value = T;
+    type Named = lock_api::Mutex<Named<R::Inner>, T>;
+
+    fn named(name: &'static str, value: T) -> Self::Named {
+        lock_api::Mutex::from_raw(Named::new(name, lock_api::RawMutex::INIT), value)
     }
 }
 

@@ -9,7 +9,7 @@ use lock_api::{
     RawRwLockUpgradeDowngrade, RawRwLockUpgradeFair, RawRwLockUpgradeTimed,
 };
 
-use super::hold::Access;
+use super::hold::{Access, Place};
 use super::record::Record;
 use super::registry::Statistics;
 use crate::events::EventCounts;
@@ -82,7 +82,7 @@ impl<R> Named<R> {
         match self.record() {
             None => wait(raw),
             Some(record) => {
-                let at = Some(Location::caller());
+                let at = Place::Line(Location::caller());
                 record.take(access, at, || attempt(raw), || wait(raw))
             }
         }
@@ -93,7 +93,9 @@ impl<R> Named<R> {
     fn attempt(&self, access: Access, attempt: impl FnOnce(&R) -> bool) -> bool {
         match self.record() {
             None => attempt(&self.0),
-            Some(record) => record.attempt(access, Some(Location::caller()), || attempt(&self.0)),
+            Some(record) => {
+                record.attempt(access, Place::Line(Location::caller()), || attempt(&self.0))
+            }
         }
     }
 
@@ -104,7 +106,9 @@ impl<R> Named<R> {
         let raw = &self.0;
         match self.record() {
             None => wait(raw),
-            Some(record) => record.upgrade(Some(Location::caller()), || attempt(raw), || wait(raw)),
+            Some(record) => {
+                record.upgrade(Place::Line(Location::caller()), || attempt(raw), || wait(raw))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::boxed::Box;
 use std::string::{String, ToString};
 use std::sync::{Mutex, PoisonError};
 
+use super::collecting::is_collecting;
 use super::histogram::Histogram;
 use super::hold::{Access, Ended, Hold, Place};
 use super::long_wait::{self, LongWait};
@@ -27,6 +28,9 @@ pub struct Record {
     other_reads: AtomicU64,
     name: Box<str>,
     sides: [Box<Side>; 2],
+    /// Times without the mutex, for a condition variable.
+    conditions: Histogram,
+    longest_condition: LongestSlot,
 }
 
 /// What those that wait write, and all look at. The processor's own atomics, all relaxed but for
@@ -79,6 +83,8 @@ impl Record {
             other_reads: AtomicU64::new(0),
             name: name.into(),
             sides: array::from_fn(|_| Box::new(Side::new())),
+            conditions: Histogram::new(),
+            longest_condition: LongestSlot::default(),
         }
     }
 
@@ -128,7 +134,7 @@ impl Record {
                 hold.tell(access, waited);
             }
         } else if is_long {
-            self.long_wait(access, waited, at, None).tell();
+            self.long_wait(access, waited, Some(at), None).tell();
         }
         result
     }
@@ -166,7 +172,7 @@ impl Record {
         let now = Native::now();
         let waited = now.saturating_sub(arrival.began);
         if side.waited.add(waited) {
-            side.longest_wait.put(waited, at);
+            side.longest_wait.put(waited, Some(at));
         }
         let [overtakes, served] = self.waiters.passed();
         // Those ahead are no passers-by. If some of them gave up, more passed than is counted.
@@ -217,7 +223,7 @@ impl Record {
     #[cold]
     #[inline(never)]
     fn leave_timed(&self, hold: &Hold, access: Access, release: impl FnOnce()) {
-        let (ended, held) = self.end(hold, access);
+        let (ended, held) = self.end(hold, access, Native::now());
         let long_wait = ended
             .waited
             .map(|(access, waited)| self.long_wait(access, waited, ended.at, Some(held)));
@@ -227,9 +233,9 @@ impl Record {
         }
     }
 
-    /// The hold ends; and for how long it lasted, at least.
-    fn end(&self, hold: &Hold, access: Access) -> (Ended, u64) {
-        let (ended, now) = (hold.end(), Native::now());
+    /// The hold ends `now`; and for how long it lasted, at least.
+    fn end(&self, hold: &Hold, access: Access, now: u64) -> (Ended, u64) {
+        let ended = hold.end();
         // Acquire: pairs with that of the waiter. One that was not timed began before anybody waited.
         let is_waited_for = self.waiters.waiting.load(Ordering::Acquire) != 0;
         let since = || if is_waited_for { self.waiters.since.load(Ordering::Relaxed) } else { now };
@@ -245,7 +251,7 @@ impl Record {
 
     /// What was held in one way is held in another from now on, as `change` does it.
     pub fn change(&self, from: Access, to: Access, change: impl FnOnce()) {
-        let ended = self.hold(from).map(|hold| self.end(hold, from).0);
+        let ended = self.hold(from).map(|hold| self.end(hold, from, Native::now()).0);
         // Before: then another thread may write what the writer writes.
         if let (Some(hold), Some(ended)) = (self.hold(to), &ended) {
             hold.resume(ended, ended.began.map(|_| Native::now()));
@@ -253,15 +259,27 @@ impl Record {
         change();
     }
 
-    /// The writer is without the lock during `pause`, and holds it again after.
+    /// The writer is without the lock during `pause`, for a condition variable, and holds it again after.
     pub fn pause<R>(&self, pause: impl FnOnce() -> R) -> R {
-        let (ended, _) = self.end(&self.writer, Access::Write);
+        let began = Native::now();
+        let (ended, _) = self.end(&self.writer, Access::Write, began);
         let result = pause();
-        self.writer.resume(&ended, Some(Native::now()));
+        let now = Native::now();
+        let waited = now.saturating_sub(began);
+        if is_collecting() && self.conditions.add(waited) {
+            self.longest_condition.put(waited, ended.at);
+        }
+        self.writer.resume(&ended, Some(now));
         result
     }
 
-    fn long_wait(&self, access: Access, waited: u64, at: Place, held: Option<u64>) -> LongWait {
+    fn long_wait(
+        &self,
+        access: Access,
+        waited: u64,
+        at: Option<Place>,
+        held: Option<u64>,
+    ) -> LongWait {
         LongWait {
             lock: self.name.to_string(),
             access,
@@ -279,6 +297,8 @@ impl Record {
             name: self.name.to_string(),
             reads: self.side(Access::Read).stats(reads),
             writes: self.side(Access::Write).stats(self.writer.count()),
+            conditions: self.conditions.times(),
+            longest_condition: self.longest_condition.get(),
         }
     }
 }
@@ -319,7 +339,7 @@ impl Side {
 
 impl LongestSlot {
     /// The calling thread has taken `ns`, from `at`.
-    fn put(&self, ns: u64, at: Place) {
+    fn put(&self, ns: u64, at: Option<Place>) {
         let longest = Longest { time: Duration::from_nanos(ns), thread: thread_name(), at };
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|slot| slot.time < longest.time) {

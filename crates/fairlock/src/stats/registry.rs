@@ -1,15 +1,15 @@
 //! All named locks of the process.
 
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
+use super::collecting::is_collecting;
 use super::record::Record;
 use super::snapshot::Snapshot;
 
 static RECORDS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
-static COLLECTS: AtomicBool = AtomicBool::new(true);
 
 fn records() -> MutexGuard<'static, Vec<Arc<Record>>> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -24,20 +24,6 @@ pub fn snapshot() -> Snapshot {
     // The numbers are read without the lock.
     let all: Vec<_> = records().clone();
     Snapshot::new(all.iter().map(|record| record.stats()).collect())
-}
-
-/// Switches the statistics of all named locks on or off. On at first. While they are off nothing is
-/// counted, and an acquisition costs one load and a branch more than that of a lock without a name.
-pub fn set_collecting(on: bool) {
-    // Relaxed, here and below: a count that comes too early or too late by an instant is none the
-    // worse.
-    COLLECTS.store(on, Ordering::Relaxed);
-}
-
-/// Whether there is to be anything counted.
-#[inline]
-pub(super) fn is_collecting() -> bool {
-    COLLECTS.load(Ordering::Relaxed)
 }
 
 /// The statistics that belong to one lock, once there are any. Zero bytes are none.

@@ -1,13 +1,12 @@
 //! The numbers of all named locks at one time.
 
 use core::fmt::{self, Write};
-use core::panic::Location;
 use core::time::Duration;
 use std::string::String;
 use std::vec::Vec;
 
 use super::histogram::Times;
-use super::hold::Access;
+use super::hold::{Access, Place};
 
 /// What was counted of one named lock.
 #[derive(Clone, Debug)]
@@ -19,6 +18,11 @@ pub struct LockStats {
     pub reads: SideStats,
     /// Of writers, of holders of a mutex, and of upgradable readers.
     pub writes: SideStats,
+    /// Waits for a condition variable, of holders of a mutex: from when a thread gave the mutex up until
+    /// it had it again, whether or not it was notified.
+    pub conditions: Times,
+    /// The longest of these.
+    pub longest_condition: Option<Longest>,
 }
 
 /// What was counted of those that read a lock, or of those that write.
@@ -56,8 +60,8 @@ pub struct Longest {
     /// The name of the thread: Rust's, or else the system's, or else its number. Of a guard that was
     /// sent to another thread: of that which dropped it.
     pub thread: String,
-    /// From where it took the lock; `None` if the call came from C.
-    pub at: Option<&'static Location<'static>>,
+    /// From where it took the lock.
+    pub at: Option<Place>,
 }
 
 impl LockStats {
@@ -116,8 +120,9 @@ impl Snapshot {
         self.0.iter().find(|lock| lock.name == name)
     }
 
-    /// One object in JSON: `{"locks": [{"name": …, "reads": {…}, "writes": {…}}, …]}`. The members of
-    /// the inner ones are those of [`SideStats`]; times are in nanoseconds, and end with `_ns`.
+    /// One object in JSON: `{"locks": [{"name": …, "reads": {…}, "writes": {…}, "conditions": {…}}, …]}`. The
+    /// members of `reads` and `writes` are those of [`SideStats`], of `conditions` its `waited` and
+    /// `longest_wait`; times are in nanoseconds, and end with `_ns`.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{\"locks\":[");
         for (i, lock) in self.0.iter().enumerate() {
@@ -125,14 +130,18 @@ impl Snapshot {
             // Writing to a string cannot fail.
             let _ = write!(json, "{comma}{{\"name\":{},", Quoted(&lock.name));
             let _ =
-                write!(json, "\"reads\":{},\"writes\":{}}}", Json(&lock.reads), Json(&lock.writes));
+                write!(json, "\"reads\":{},\"writes\":{},", Json(&lock.reads), Json(&lock.writes));
+            let (waited, longest) = (Json(&lock.conditions), Json(lock.longest_condition.as_ref()));
+            let _ =
+                write!(json, "\"conditions\":{{\"waited\":{waited},\"longest_wait\":{longest}}}}}");
         }
         json.push_str("]}");
         json
     }
 }
 
-/// A table: two lines for each side of a lock that was used: its numbers, and who held it longest.
+/// A table: for each side of a lock that was used its numbers, and who held it and waited longest; and the
+/// waits for a condition variable, `cond`.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.0.iter().map(|lock| lock.name.chars().count()).max().unwrap_or(0).max(4);
@@ -164,6 +173,16 @@ impl fmt::Display for Snapshot {
                         writeln!(f, "    longest {what} {longest}")?;
                     }
                 }
+            }
+            if let Some(longest) = &lock.longest_condition {
+                let Times { count, p50, p99, longest: time, .. } = lock.conditions;
+                write!(
+                    f,
+                    "{:width$} {:5} {:12} {count:9} {:8} {:11}",
+                    lock.name, "cond", "", "", ""
+                )?;
+                writeln!(f, " {p50:>9.1?} {p99:>9.1?} {time:>9.1?}")?;
+                writeln!(f, "    longest waited {longest}")?;
             }
         }
         Ok(())
@@ -198,7 +217,8 @@ impl fmt::Display for Json<Option<&Longest>> {
         let Some(Longest { time, thread, at }) = self.0 else { return f.write_str("null") };
         write!(f, "{{\"time_ns\":{},\"thread\":{},\"at\":", time.as_nanos(), Quoted(thread))?;
         match at {
-            Some(at) => write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line()),
+            Some(Place::Line(at)) => write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line()),
+            Some(at) => write!(f, "\"{at}\"}}"),
             None => f.write_str("null}"),
         }
     }
