@@ -10,7 +10,7 @@
 
 use core::ptr;
 
-use super::mark::{Mark, SLOT};
+use super::local::{Mark, SLOT};
 use super::pool::Slot;
 use crate::platform::{PooledPlatform, Thread};
 use crate::rwsem::RwSem;

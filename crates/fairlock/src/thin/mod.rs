@@ -36,31 +36,30 @@
 //! | the words: of locks, of slots, of the list of a pool | `word` |
 //! | the full locks that thin locks have one after the other | `pool` |
 //! | how a lock comes to a full one, and becomes thin again | `inflate` |
-//! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
+//! | what a thread remembers, to guess whether a lock is inflated | `local`, `marks` |
 //! | the reader/writer lock | `rwsem` |
-//! | its readers that no lock counts | `visible`, `shown` |
+//! | its readers that no lock counts | `visible`, `local` |
 //! | the mutex | `mutex` |
 
 mod inflate;
-mod mark;
+mod local;
 mod marks;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
 mod mutex_loom;
 mod pool;
 mod rwsem;
-mod shown;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 mod visible;
 mod word;
 
-pub(crate) use mark::Marks;
+pub(crate) use local::Marks;
+pub use local::Periods;
+pub(crate) use local::Shown;
 pub use mutex::{Seat, ThinMutex};
 #[cfg(test)]
 pub(crate) use pool::Heap;
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
-pub use shown::Periods;
-pub(crate) use shown::Shown;
 pub use visible::VisibleReaders;

@@ -43,7 +43,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::shown::Shown;
+use super::local::Shown;
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
 
 /// More than there can be readers in records.

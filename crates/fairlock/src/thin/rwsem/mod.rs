@@ -12,7 +12,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf};
-use super::mark::Mark;
+use super::local::Mark;
 use super::marks;
 use super::pool::Slots;
 use super::word::{self, Holder, RwWord};

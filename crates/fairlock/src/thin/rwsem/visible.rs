@@ -13,9 +13,9 @@ use super::word::{NUMBERS, RwWord};
 use crate::events::{self, Event};
 use crate::platform::PooledPlatform;
 use crate::thin::inflate::{Codec, Inflates};
-use crate::thin::mark::{Mark, Marks};
+use crate::thin::local::{Cleared, SHOWN};
+use crate::thin::local::{Mark, Marks};
 use crate::thin::marks;
-use crate::thin::shown::{Cleared, SHOWN};
 use crate::thin::visible::HELD;
 use crate::wait::{Access, Thread};
 
