@@ -31,7 +31,7 @@ pub(crate) use sem::Head;
 use sem::Sem;
 pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use tenure::{Again, PastQueue, YIELDS, yield_to_others};
+pub(crate) use tenure::{Again, PastQueue};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::READERS_LIMIT;
 

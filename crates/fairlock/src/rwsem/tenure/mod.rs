@@ -2,7 +2,7 @@
 //!
 //! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the lock
 //! (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded time, the
-//! *tenure*. A thread that finds the lock taken spins and yields for a few microseconds, then queues
+//! *tenure*. A thread that finds the lock taken spins for a microsecond or two, then queues
 //! (`compete`).
 //!
 //! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
@@ -71,9 +71,6 @@ pub(crate) use local::TenureLocal;
 use state::{Holder, Tenure};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use thin::{Again, PastQueue};
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use wait::YIELDS;
-pub(crate) use wait::yield_to_others;
 
 use super::Turns;
 use super::policy::{TenurePolicy, TenureShape};
@@ -82,7 +79,9 @@ use super::word::{AtomicWord, Flags, Word};
 use crate::events::Event;
 use crate::inspect::Field;
 use crate::platform::Platform;
-use crate::wait::{Access, FEW_WAKES, Kind, Thread, WAKE_NS, WaitContext, WaitError, WakeList};
+use crate::wait::{
+    Access, FEW_WAKES, Kind, Thread, WAKE_NS, WaitContext, WaitError, WakeList, give_way,
+};
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
@@ -419,8 +418,7 @@ impl<P: Platform> Turns<P> {
     /// after a pause, as the scheduler may have let it go on although a waiter is queued behind it; but
     /// not if the yield took long, as then another program has the CPU.
     fn give_way(me: &Thread<P>) {
-        let is_worth_while = yield_to_others::<P>(&WaitContext::FOREVER);
-        let pause = if is_worth_while { WAKE_NS } else { u64::MAX };
+        let pause = if give_way::<P>() <= WAKE_NS { WAKE_NS } else { u64::MAX };
         me.tenure.gave_way(P::now().saturating_add(pause));
     }
 

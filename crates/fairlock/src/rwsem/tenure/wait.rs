@@ -10,13 +10,9 @@ use crate::rwsem::Turns;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{
     Access, INVITED, Kind, LOOK_NS, LOOKS, NEXT, SOON_NS, Thread, WAITING, WAKE_NS, WATCH_NS,
-    WaitContext, WaitError, Waiter, give_way,
+    WaitContext, WaitError, Waiter,
 };
 
-/// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU,
-/// before it queues. Never under a model checker, where each look multiplies the number of
-/// interleavings. In looks; compared with those of this wait.
-pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// The waiter that is next stays awake if a writers' tenure ends within this time; a readers' tenure within
 /// [`WAKE_NS`], as awake, the waiter takes a CPU from readers. In ns; compared with the time left of it.
 const SPIN_THROUGH_NS: u64 = 250_000;
@@ -40,13 +36,10 @@ enum Waited {
 impl<P: Platform> Turns<P> {
     // ---- before queueing ----
 
-    /// A thread that has just come tries for a while, awake: most sections are over sooner than a
-    /// sleep, and a holder that has lost its CPU gets one. Returns whether it has the lock.
+    /// A thread that has just come tries for a moment, awake: most sections are over sooner than a sleep. It does not
+    /// yield: where CPUs are short, that puts the thread behind all that run, for a slice each, whereas a sleeper that
+    /// is woken comes soon. Returns whether it has the lock.
     pub(crate) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
-        let mut urgent = None;
-        // A real-time thread does not give way to lower priorities, even to the holder's, but
-        // sleeps.
-        let mut is_urgent = || *urgent.get_or_insert_with(|| self.priority() > 0);
         let me = P::thread();
         // It has competed in earlier attempts: awake, it would take CPU time from the others.
         if me.tenure.ages.at(self.id()).is_some() {
@@ -59,8 +52,7 @@ impl<P: Platform> Turns<P> {
         let mut held_off = 0;
         let mut looks = 0;
         let in_turns = self.holder().is_in_turns();
-        let most = if in_turns { LOOKS } else { LOOKS + YIELDS };
-        while looks < most {
+        while looks < LOOKS {
             let word = self.word.load(Ordering::Relaxed);
             // Also before anybody waits: else a thread that has just waited for its turn would lose the
             // lock in the gaps between its sections.
@@ -71,16 +63,15 @@ impl<P: Platform> Turns<P> {
                 let may = word.is_free() && self.is_idle();
                 return may && self.steal(access);
             }
-            let holds_off = access == Access::Shared
-                && looks < LOOKS
-                && !word.is_written()
-                && self.holder().has_awake_writer();
+            let holds_off =
+                access == Access::Shared && !word.is_written() && self.holder().has_awake_writer();
             if !holds_off && self.steal(access) {
                 return true;
             }
             if word.is_reserved() {
                 outwaits = None;
-                if is_urgent() {
+                // A real-time thread does not give way to lower priorities, but sleeps.
+                if self.priority() > 0 {
                     return false;
                 }
                 match self.yield_to_next(me, access, context) {
@@ -88,23 +79,14 @@ impl<P: Platform> Turns<P> {
                     None => continue,
                 }
             }
-            if looks < LOOKS {
-                if !in_turns && access == Access::Exclusive && word.readers() > 0 {
-                    outwaits.get_or_insert_with(|| self.holder().writer_waits());
-                }
-                let ended = self.spin_until_next_look(me, access, looks, holds_off);
-                held_off += u32::from(holds_off && !ended);
-                if held_off == LOOKS {
-                    // It waited the whole pause in vain: it clears the hint, so that later readers do not.
-                    self.holder().forget_writer();
-                }
-            } else if is_urgent() {
-                break;
-            } else {
-                outwaits = None;
-                if !yield_to_others(context) {
-                    break;
-                }
+            if !in_turns && access == Access::Exclusive && word.readers() > 0 {
+                outwaits.get_or_insert_with(|| self.holder().writer_waits());
+            }
+            let ended = self.spin_until_next_look(me, access, looks, holds_off);
+            held_off += u32::from(holds_off && !ended);
+            if held_off == LOOKS {
+                // It waited the whole pause in vain: it clears the hint, so that later readers do not.
+                self.holder().forget_writer();
             }
             looks += 1;
         }
@@ -422,13 +404,6 @@ impl<P: Platform> Turns<P> {
         self.events.count(Event::fail(access.kind()));
         Err(error)
     }
-}
-
-/// The calling thread yields its CPU, so that the holder may run and leave; not past its deadline, as the
-/// yield may take long. Returns whether to yield again: not after one that took longer than a wake-up, as the CPU
-/// went to a thread that is not about to release the lock.
-pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
-    !context.is_late(P::now) && give_way::<P>() <= WAKE_NS && !context.is_late(P::now)
 }
 
 /// What the waiter that is next knows of the lock.

@@ -18,7 +18,7 @@ use super::pool::Slots;
 use super::word::{self, Holder, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
-use crate::rwsem::{Again, PastQueue, Policy, RwSem, YIELDS, yield_to_others};
+use crate::rwsem::{Again, PastQueue, Policy, RwSem};
 use crate::wait::{Access, LOOK_NS, LOOKS, Thread, Wait, WaitContext, WaitError};
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
@@ -433,7 +433,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                     P::spin_until(&self.word.0, LOOK_NS << looks, |bits| done(RwWord::of(bits)));
                     looks += 1;
                 }
-                Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
                 Entry::Taken | Entry::TakenElsewhere => break,
                 Entry::Crowded if access == Access::Shared && self.watches_crowd() => P::pause(),
                 // More readers come at once than one exchange at a time can take, or the lock has
