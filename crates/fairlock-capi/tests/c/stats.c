@@ -70,9 +70,12 @@ static void who_waited_longest_is_named(void) {
     CHECK(reads.waited.longest_ns > 0 && reads.waited.p50_ns <= reads.waited.longest_ns);
     CHECK(strcmp(reads.longest_waiter, "in vain") == 0);
 #ifdef __x86_64__
-    /* The call is in this function, and a function of C takes few bytes. */
+    /* The call is in this function, and a function of C takes few bytes. Not where valgrind/annotations.c, which is
+       preloaded, calls in its place. */
     uintptr_t at = (uintptr_t)reads.longest_wait_at;
-    CHECK(at > (uintptr_t)wait_in_vain && at < (uintptr_t)wait_in_vain + 1000);
+    const char *preloaded = getenv("LD_PRELOAD");
+    bool here = at > (uintptr_t)wait_in_vain && at < (uintptr_t)wait_in_vain + 1000;
+    CHECK(here == !(preloaded && strstr(preloaded, "/fairlock-")));
     fairlock_stats_t writes = stats_of("lock", true);
     CHECK(writes.longest_hold_at != NULL && writes.longest_hold_at != reads.longest_wait_at);
     /* By the function, or else by the file that the call is in. */
