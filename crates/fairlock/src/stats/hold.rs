@@ -16,19 +16,25 @@ const HELD_SAMPLE: u64 = 64;
 pub enum Place {
     /// A line of a Rust program.
     Line(&'static Location<'static>),
-    /// The address to which a call from C returned.
+    /// The address to which a call from C returned. Zero, where that is not known, is as no place.
     Address(usize),
 }
 
 impl Place {
-    /// As a pointer, which is odd if it is an address. That has no need of the highest bit.
+    /// As a pointer, which is odd if it is an address, and null if that is not known. It has no need of the highest bit.
     #[inline]
     fn encode(self) -> *mut Location<'static> {
         const { assert!(align_of::<Location<'static>>() > 1) };
         match self {
             Self::Line(at) => ptr::from_ref(at).cast_mut(),
+            Self::Address(0) => ptr::null_mut(),
             Self::Address(address) => ptr::without_provenance_mut(address << 1 | 1),
         }
+    }
+
+    /// None if it is an address that is not known.
+    pub(super) fn known(self) -> Option<Self> {
+        Self::decode(self.encode())
     }
 
     fn decode(at: *mut Location<'static>) -> Option<Self> {
@@ -154,4 +160,13 @@ impl Hold {
             )),
         }
     }
+}
+
+#[cfg(all(test, not(fairlock_loom)))]
+#[test]
+fn an_address_that_is_not_known_is_no_place() {
+    for place in [Place::Line(Location::caller()), Place::Address(1), Place::Address(0x5555_0123)] {
+        assert_eq!(place.known(), Some(place));
+    }
+    assert_eq!(Place::Address(0).known(), None);
 }

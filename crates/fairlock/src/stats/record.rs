@@ -134,7 +134,7 @@ impl Record {
                 hold.tell(access, waited);
             }
         } else if is_long {
-            self.long_wait(access, waited, Some(at), None).tell();
+            self.long_wait(access, waited, at.known(), None).tell();
         }
         result
     }
@@ -172,7 +172,7 @@ impl Record {
         let now = Native::now();
         let waited = now.saturating_sub(arrival.began);
         if side.waited.add(waited) {
-            side.longest_wait.put(waited, Some(at));
+            side.longest_wait.put(waited, at.known());
         }
         let [overtakes, served] = self.waiters.passed();
         // Those ahead are no passers-by. If some of them gave up, more passed than is counted.
