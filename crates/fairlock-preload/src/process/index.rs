@@ -28,13 +28,16 @@ struct Table {
 unsafe impl Sync for Table {}
 
 /// Some of the entries: their numbers, each plus one.
-pub(crate) struct Locked<'a>(&'a Open<u32>, #[allow(dead_code)] Guard<'a>);
+pub(crate) struct Locked<'a> {
+    places: &'a Open<u32>,
+    _guard: Guard<'a>,
+}
 
 impl Deref for Locked<'_> {
     type Target = Open<u32>;
 
     fn deref(&self) -> &Open<u32> {
-        self.0
+        self.places
     }
 }
 
@@ -58,7 +61,7 @@ impl<const TABLES: usize> Index<TABLES> {
     pub(crate) fn lock(&self, hash: u64) -> Locked<'_> {
         let Table { mutex, places } = self.table(hash);
         let guard = mutex.lock();
-        Locked(places, guard)
+        Locked { places, _guard: guard }
     }
 
     /// Makes room for one more entry: false if there is no memory for it.
