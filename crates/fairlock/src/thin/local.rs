@@ -35,6 +35,8 @@ pub(super) struct Mark<P> {
     /// The thread has read a lock that is watched with this number so often in a row.
     pub(super) watched: Cell<u64>,
     pub(super) reads: Cell<u32>,
+    /// How often the thread has read full locks.
+    pub(super) full_reads: Cell<u8>,
     platform: PhantomData<P>,
 }
 
@@ -72,6 +74,7 @@ impl<P> Mark<P> {
             calm: Cell::new(false),
             watched: Cell::new(0),
             reads: Cell::new(0),
+            full_reads: Cell::new(0),
             platform: PhantomData,
         }
     }

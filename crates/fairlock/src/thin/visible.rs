@@ -17,6 +17,10 @@
 //! From there on the lock is any thin lock, and everything else that a writer does and is promised is as for
 //! any. Nobody waits for a reader that is visible, and no reader wakes anybody.
 //!
+//! A full lock becomes visible as it is, and stays full: beside readers that always overlap it would not become
+//! thin. A reader inside gives the full lock the units, and changes the word; to revoke the name, the first step changes
+//! the word back. So no writer is in the full lock meanwhile, and whoever is counted there leaves by the count, as ever.
+//!
 //! Rules:
 //!
 //! * V1. *A name is used once.* So the word of a lock that was moved, dropped or forgotten leads to nobody else's
@@ -30,6 +34,9 @@
 //! * V4. *Whether a slot was marked is decided in one word of the record*, `moved`: by the exchange of the
 //!   revoker, which fails if the owner has changed the word since the slot was seen, or by that of the owner.
 //! * V5. *An owner does not show a name in a slot that is marked* before it has taken the mark off.
+//! * V6. *Nobody waits at a full lock that is visible.* Who is to wait has pinned the slot first, and then sees the word;
+//!   who makes the lock visible changes the word first, looks at the pins then, and revokes the name if there are any.
+//!   Both change the pins, so one of the two sees the other.
 //!
 //! # Orderings
 //!
@@ -145,12 +152,11 @@ impl<P: Platform> VisibleReaders<P> {
         })
     }
 
-    /// Whether a thread shows this name at this instant.
-    pub(super) fn any(&self, name: u64) -> bool {
-        self.records().any(|shown| {
-            // Acquire: as for a word that says that nobody is inside.
-            shown.slots.iter().any(|slot| slot.load(Ordering::Acquire) == name)
-        })
+    /// How many readers threads show by this name at this instant.
+    pub(super) fn count(&self, name: u64) -> usize {
+        // Acquire: as for a word that says that nobody is inside.
+        let is_shown = |slot: &&P::AtomicU64| slot.load(Ordering::Acquire) == name;
+        self.records().map(|shown| shown.slots.iter().filter(is_shown).count()).sum()
     }
 
     /// Revoking a name takes about so long, in nanoseconds.

@@ -4,6 +4,9 @@
 //! A reader that leaves while others are inside, so that CPUs share the word's line, now and then has the lock
 //! *watched* from that time on. A writer takes the mark off. A reader that finds a watched lock read [`ENOUGH`] times makes it visible
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
+//!
+//! Of a full lock each thread looks, after every [`LOOKS_AFTER`] reads of such locks, since when nobody wrote: the full lock has
+//! that time, and a writer takes it off. Such a lock becomes visible under the same conditions.
 
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -12,7 +15,8 @@ use super::ThinRwSem;
 use super::word::{NUMBERS, RwWord};
 use crate::events::{self, Event};
 use crate::platform::PooledPlatform;
-use crate::thin::inflate::{Codec, Inflates};
+use crate::pool::name;
+use crate::thin::inflate::{Codec, Inflates, SlotOf, leave_other};
 use crate::thin::local::{Cleared, SHOWN};
 use crate::thin::local::{Mark, Marks};
 use crate::thin::marks;
@@ -22,6 +26,9 @@ use crate::wait::{Access, Thread};
 /// So often a watched lock is read before it becomes visible. In reads; compared with those of a thread in a row, each
 /// with as many as are inside.
 const ENOUGH: u32 = 256;
+/// A thread that reads a full lock looks at the time after so many reads of such locks. A smaller value costs each reader time,
+/// a larger one is how long the lock is counted. In reads of the thread.
+const LOOKS_AFTER: u8 = 16;
 /// How much longer than revoking takes nobody wrote a lock that becomes visible. In times what revoking takes; compared
 /// with the time since the lock is watched.
 const WORTH: u64 = 16;
@@ -102,12 +109,23 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if me.shown.has(place, 0) || me.shown.reclaim(place) {
             return self.show(me, word, place);
         }
+        if let Some(slot) = self.kept(word) {
+            return self.count_beside(word, slot);
+        }
         if word.has_no_room() {
             self.revoke(word, 0, None);
             return false;
         }
         // Acquire: owns the lock on success (rule 3).
         self.word.exchange(word, word.taken(access), Ordering::Acquire).is_ok()
+    }
+
+    /// Enters the full lock, which had this word and is visible, too.
+    fn count_beside(&self, word: RwWord, slot: &'static SlotOf<Self>) -> bool {
+        // Acquire: owns the lock (rule 3). If the lock has this name still, it had it all the time (V1), and no
+        // writer is in the full one.
+        let before = slot.full.word.enter(Access::Shared, Ordering::Acquire);
+        before.has_room() && self.names(word) || leave_other::<Self>(slot, Access::Shared)
     }
 
     /// A reader leaves the lock, which had this word and is visible. False if it was revoked meanwhile.
@@ -118,6 +136,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             self.hide(me, place);
             return true;
         }
+        if let Some(slot) = self.kept(word) {
+            // Whether it is counted there, or shown by another thread: it takes one of the units (V2).
+            // SAFETY: the caller is a reader inside, and those that nobody counts have units there.
+            unsafe { slot.full.unlock_read() };
+            return true;
+        }
         if word.readers() == 0 {
             // Another thread shows the reader, for which this one has the guard.
             return self.revoke(word, 1, None).is_some();
@@ -126,21 +150,37 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.word.exchange(word, word.left(Access::Shared), Ordering::Release).is_ok()
     }
 
-    /// Whether anybody is inside the lock, which has this word and is visible.
-    pub(super) fn is_read_visibly(word: RwWord) -> bool {
-        word.readers() > 0 || P::visible_readers().is_some_and(|all| all.any(word.shown()))
+    /// Whether anybody is inside the lock, if it has this word all the time, and is visible.
+    pub(super) fn is_read_visibly(&self, word: RwWord) -> bool {
+        let counted = match self.kept(word) {
+            Some(slot) => slot.full.word.load(Ordering::Acquire).readers().wrapping_sub(HELD),
+            None => word.readers(),
+        };
+        // Readers whom others have given up are counted as minus one, and shown.
+        P::visible_readers().map_or(0, |all| all.count(word.shown())).wrapping_add(counted) != 0
+    }
+
+    /// The slot of a lock that is visible and full.
+    pub(super) fn kept(&self, word: RwWord) -> Option<&'static SlotOf<Self>> {
+        word.kept().map(|index| Self::slots().get(name(index)))
     }
 
     // ---- visible to thin ----
 
-    /// The lock, which had this word and is visible, becomes thin. `own` of its readers leave, and if nobody
+    /// The lock, which had this word and is visible, becomes thin, or only full. `own` of its readers leave, and if nobody
     /// is inside then, the caller has the lock in the way `wanted`. Whether it has; `None` if the
     /// word had changed before.
     #[cold]
     pub(super) fn revoke(&self, word: RwWord, own: usize, wanted: Option<Access>) -> Option<bool> {
         let all = P::visible_readers()?;
         let began = P::now();
-        let closed = RwWord::of_readers(word.readers() + HELD);
+        let closed = match self.kept(word) {
+            Some(slot) => {
+                slot.full.is_read_no_longer();
+                RwWord::inflated(slot.name)
+            }
+            None => RwWord::of_readers(word.readers() + HELD),
+        };
         // Acquire and Release: comes after the last writer and before the next.
         let close = || self.word.exchange(word, closed, Ordering::AcqRel).is_ok();
         let moved = all.revoke(word.shown(), close)?;
@@ -152,7 +192,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// So many readers leave, of which the caller is one. As in [`revoke`](Self::revoke).
     fn give_up_units(&self, units: usize, wanted: Option<Access>) -> bool {
         let mut word = self.load();
-        while !word.is_inflated() {
+        let full = loop {
+            if let Some(slot) = self.full_of(word) {
+                break &slot.full;
+            }
             let left = word.left_by(units);
             let taken = wanted.filter(|_| left == RwWord::FREE);
             let next = taken.map_or(left, |access| left.taken(access));
@@ -162,8 +205,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Ok(()) => return taken.is_some(),
                 Err(now) => word = now,
             }
-        }
-        let full = &self.slot(word).full;
+        };
         full.word.disown_readers(units - 1);
         // SAFETY: one of the readers is the caller's.
         unsafe { full.unlock_read() };
@@ -179,6 +221,67 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 self.hide(me, place);
             }
         }
+    }
+
+    // ---- full to visible, and full ----
+
+    /// Called by the calling thread, `me`, for each read of a full lock: whether it is to look, as it leaves, for how long nobody
+    /// has written.
+    #[inline(always)]
+    pub(super) fn looks_as_it_leaves(&self, me: &Thread<P>) -> bool {
+        let mark = me.marks.of(ptr::from_ref(self).addr());
+        let reads = mark.full_reads.get().wrapping_add(1);
+        mark.full_reads.set(reads);
+        reads % LOOKS_AFTER == 0
+    }
+
+    /// A reader is about to leave the full lock, which has this word: it becomes visible if that is worth it.
+    #[cold]
+    pub(super) fn watch_full(&self, word: RwWord) {
+        let slot = self.slot(word);
+        let state = slot.full.word.load(Ordering::Relaxed);
+        if word.is_sticky() || !state.is_shared_only() {
+            return;
+        }
+        let since = &slot.full.read_since;
+        // Odd, so never zero. In 32 bits: the difference is that of times 73 minutes apart at most.
+        let now = time::<P>() as u32 | 1;
+        // Relaxed, here and below: a measure.
+        let began = since.load(Ordering::Relaxed);
+        if began == 0 {
+            since.store(now, Ordering::Relaxed);
+            return;
+        }
+        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
+        let inside = state.readers().min(usize::from(u16::MAX)) as u32;
+        let reads = watched_reads(mark, began.into(), u32::from(LOOKS_AFTER) * inside);
+        if reads >= ENOUGH && u64::from(now.wrapping_sub(began)) >= worth::<P>() {
+            self.show_full(word, slot);
+        }
+    }
+
+    /// The full lock, which had this word, and in which the caller is counted as a reader, becomes visible. Whether it has.
+    fn show_full(&self, word: RwWord, slot: &'static SlotOf<Self>) -> bool {
+        if word.is_sticky() || !slot.may_be_kept() || slot.pins.any() || !P::has_process_barrier() {
+            return false;
+        }
+        let Some(number) = P::visible_readers().and_then(|all| all.name(NUMBERS)) else {
+            return false;
+        };
+        let named = RwWord::visible_and_full(slot.index, number);
+        // SAFETY: the caller is a reader inside, so no writer is; there is room for the units.
+        unsafe { slot.full.adopt_readers(HELD) };
+        // Acquire and Release: whoever reads visibly comes after the last writer, and whoever gives up one of the
+        // units finds them.
+        if self.word.exchange(word, named, Ordering::AcqRel).is_err() {
+            slot.full.word.disown_readers(HELD);
+            return false;
+        }
+        events::count(Event::ReadersShown);
+        if slot.pins.any_before() {
+            self.settled(named);
+        }
+        true
     }
 
     // ---- thin to visible ----
@@ -201,7 +304,17 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[doc(hidden)]
     pub fn show_readers(&self) -> bool {
         let word = self.load();
-        word.is_thin() && self.make_visible(word)
+        if !word.is_inflated() {
+            return word.is_thin() && self.make_visible(word);
+        }
+        if !self.try_read() {
+            return false;
+        }
+        let word = self.load();
+        let is_shown = word.is_inflated() && self.show_full(word, self.slot(word));
+        // SAFETY: just taken.
+        unsafe { self.unlock_read() };
+        is_shown
     }
 
     /// Whether readers are visible at this instant.
@@ -241,16 +354,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn watch(&self, word: RwWord) {
         let mark = P::thread().marks.of(ptr::from_ref(self).addr());
-        let begins = mark.watched.replace(word.number()) != word.number();
         // Those inside read it as well, and the more they are, the longer each read takes.
-        let reads = if begins { 0 } else { mark.reads.get() + word.readers() as u32 + 1 };
-        mark.reads.set(reads);
-        if !begins && reads < ENOUGH {
+        let reads = watched_reads(mark, word.number(), word.readers() as u32 + 1);
+        if reads != 0 && reads < ENOUGH {
             return;
         }
         let quiet = RwWord::number_of(time::<P>().wrapping_sub(word.number()));
-        let cost = P::visible_readers().map_or(0, |all| all.cost());
-        let worth = (WORTH * cost) >> UNIT_SHIFT;
+        let worth = worth::<P>();
         let now = self.load();
         if !now.is_watched() || now.number() != word.number() {
             return;
@@ -269,6 +379,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             _ = self.word.exchange(now, now.unwatched(), Ordering::Relaxed);
         }
     }
+}
+
+/// How often the thread of this mark has read a lock that is watched with this number, with `more` reads: none if
+/// these are the first.
+fn watched_reads<P>(mark: &Mark<P>, number: u64, more: u32) -> u32 {
+    let begins = mark.watched.replace(number) != number;
+    let reads = if begins { 0 } else { mark.reads.get().saturating_add(more) };
+    mark.reads.set(reads);
+    reads
+}
+
+/// For how long nobody has written a lock that becomes visible, in the units of watched locks.
+fn worth<P: PooledPlatform>() -> u64 {
+    (WORTH * P::visible_readers().map_or(0, |all| all.cost())) >> UNIT_SHIFT
 }
 
 /// The time in the units of watched locks.
