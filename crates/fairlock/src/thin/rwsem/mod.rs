@@ -249,7 +249,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let slot = self.slot(word);
         let Some(taken) = take(&slot.full, me) else { return false };
         self.entered(word, slot, access, taken.found_free(), || {
-            self.remember(me, word, slot, access);
+            self.remember(me, word, slot, access, taken.before.readers());
             taken.note(me);
             true
         })
@@ -365,7 +365,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The calling thread, `me`, has the full lock in this way, or is about to wait for it.
+    /// The calling thread, `me`, has the full lock in this way, beside so many readers, or is about to wait for it.
     #[inline(always)]
     fn remember(
         &self,
@@ -373,9 +373,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         word: RwWord,
         slot: &'static SlotOf<Self>,
         access: Access,
+        others: usize,
     ) {
         let looks = match access {
-            Access::Shared => P::WATCHES_READERS && self.looks_as_it_leaves(me),
+            Access::Shared => P::WATCHES_READERS && self.reads_enough(me, others),
             _ => {
                 slot.full.is_read_no_longer();
                 false
@@ -500,7 +501,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_inflated() {
                 let slot = self.slot(word);
                 let then = || {
-                    self.remember(P::thread(), word, slot, access);
+                    self.remember(P::thread(), word, slot, access, 0);
                     true
                 };
                 match full(&slot.full) {
@@ -677,7 +678,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             let slot = pin.slot();
             slot.full.word.unseal();
             slot.note(false);
-            self.remember(P::thread(), word, slot, Access::Exclusive);
+            self.remember(P::thread(), word, slot, Access::Exclusive, 0);
             return f(&slot.full);
         }
     }

@@ -109,7 +109,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         match self.word.exchange(RwWord::UPGRADABLE, RwWord::WRITTEN, Ordering::Acquire) {
             Ok(()) => true,
             // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
-            Err(word) if self.full_of(word).is_some() => self.on_full(|sem| unsafe { sem.try_upgrade() }),
+            Err(word) if self.full_of(word).is_some() => {
+                self.on_full(|sem| unsafe { sem.try_upgrade() })
+            }
             Err(_) => false,
         }
     }

@@ -5,8 +5,8 @@
 //! *watched* from that time on. A writer takes the mark off. A reader that finds a watched lock read [`ENOUGH`] times makes it visible
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
 //!
-//! Of a full lock each thread looks, after every [`LOOKS_AFTER`] reads of such locks, since when nobody wrote: the full lock has
-//! that time, and a writer takes it off. Such a lock becomes visible under the same conditions.
+//! Of a full lock a thread looks, after each [`ENOUGH`] reads, since when nobody wrote: the full lock has that time, and
+//! a writer takes it off.
 
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -26,9 +26,6 @@ use crate::wait::{Access, Thread};
 /// So often a watched lock is read before it becomes visible. In reads; compared with those of a thread in a row, each
 /// with as many as are inside.
 const ENOUGH: u32 = 256;
-/// A thread that reads a full lock looks at the time after so many reads of such locks. A smaller value costs each reader time,
-/// a larger one is how long the lock is counted. In reads of the thread.
-const LOOKS_AFTER: u8 = 16;
 /// How much longer than revoking takes nobody wrote a lock that becomes visible. In times what revoking takes; compared
 /// with the time since the lock is watched.
 const WORTH: u64 = 16;
@@ -225,22 +222,26 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     // ---- full to visible, and full ----
 
-    /// Called by the calling thread, `me`, for each read of a full lock: whether it is to look, as it leaves, for how long nobody
-    /// has written.
+    /// The calling thread, `me`, reads the full lock beside so many others. Whether it is to look, as it leaves, since when
+    /// nobody wrote.
     #[inline(always)]
-    pub(super) fn looks_as_it_leaves(&self, me: &Thread<P>) -> bool {
+    pub(super) fn reads_enough(&self, me: &Thread<P>, others: usize) -> bool {
         let mark = me.marks.of(ptr::from_ref(self).addr());
-        let reads = mark.full_reads.get().wrapping_add(1);
-        mark.full_reads.set(reads);
-        reads % LOOKS_AFTER == 0
+        let reads = mark.reads.get().saturating_add(others as u32 + 1);
+        mark.reads.set(reads);
+        reads >= ENOUGH
     }
 
     /// A reader is about to leave the full lock, which has this word: it becomes visible if that is worth it.
     #[cold]
     pub(super) fn watch_full(&self, word: RwWord) {
+        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
+        if mark.reads.get() < ENOUGH {
+            return;
+        }
+        mark.reads.set(0);
         let slot = self.slot(word);
-        let state = slot.full.word.load(Ordering::Relaxed);
-        if word.is_sticky() || !state.is_shared_only() {
+        if !slot.full.word.load(Ordering::Relaxed).is_shared_only() {
             return;
         }
         let since = &slot.full.read_since;
@@ -250,12 +251,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let began = since.load(Ordering::Relaxed);
         if began == 0 {
             since.store(now, Ordering::Relaxed);
-            return;
-        }
-        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
-        let inside = state.readers().min(usize::from(u16::MAX)) as u32;
-        let reads = watched_reads(mark, began.into(), u32::from(LOOKS_AFTER) * inside);
-        if reads >= ENOUGH && u64::from(now.wrapping_sub(began)) >= worth::<P>() {
+        } else if u64::from(now.wrapping_sub(began)) >= worth::<P>() {
             self.show_full(word, slot);
         }
     }
@@ -355,8 +351,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn watch(&self, word: RwWord) {
         let mark = P::thread().marks.of(ptr::from_ref(self).addr());
         // Those inside read it as well, and the more they are, the longer each read takes.
-        let reads = watched_reads(mark, word.number(), word.readers() as u32 + 1);
-        if reads != 0 && reads < ENOUGH {
+        let begins = mark.watched.replace(word.number()) != word.number();
+        let more = word.readers() as u32 + 1;
+        let reads = if begins { 0 } else { mark.reads.get().saturating_add(more) };
+        mark.reads.set(reads);
+        if !begins && reads < ENOUGH {
             return;
         }
         let quiet = RwWord::number_of(time::<P>().wrapping_sub(word.number()));
@@ -379,15 +378,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             _ = self.word.exchange(now, now.unwatched(), Ordering::Relaxed);
         }
     }
-}
-
-/// How often the thread of this mark has read a lock that is watched with this number, with `more` reads: none if
-/// these are the first.
-fn watched_reads<P>(mark: &Mark<P>, number: u64, more: u32) -> u32 {
-    let begins = mark.watched.replace(number) != number;
-    let reads = if begins { 0 } else { mark.reads.get().saturating_add(more) };
-    mark.reads.set(reads);
-    reads
 }
 
 /// For how long nobody has written a lock that becomes visible, in the units of watched locks.
