@@ -6,20 +6,20 @@
 //!
 //! To revoke the name, a thread
 //!
-//! 1. changes the word, in one step, to that of a thin lock with [`HELD`] more readers than it counted: *units*,
-//!    one for each reader that there could be, so that no writer gets in and a reader may leave by the count
-//!    whether or not it is counted yet;
-//! 2. has the stores of all CPUs made visible ([`System::process_barrier`](crate::platform::System));
-//! 3. *moves* the readers that it finds in records into the count: marks each slot as moved, which gives the reader
+//! 1. gives a full lock [`HELD`] more readers than the word counted: *units*, one for each reader that there could be, so
+//!    that no writer gets in and a reader may leave by the count whether or not it is counted yet;
+//! 2. changes the word to name that full lock;
+//! 3. has the stores of all CPUs made visible ([`System::process_barrier`](crate::platform::System));
+//! 4. *moves* the readers that it finds in records into the count: marks each slot as moved, which gives the reader
 //!    one of the units;
-//! 4. gives up the units that are left.
+//! 5. gives up the units that are left.
 //!
-//! From there on the lock is any thin lock, and everything else that a writer does and is promised is as for
+//! From there on the lock is any full lock, and everything else that a writer does and is promised is as for
 //! any. Nobody waits for a reader that is visible, and no reader wakes anybody.
 //!
-//! A full lock becomes visible as it is, and stays full: beside readers that always overlap it would not become
-//! thin. A reader inside gives the full lock the units, and changes the word; to revoke the name, the first step changes
-//! the word back. So no writer is in the full lock meanwhile, and whoever is counted there leaves by the count, as ever.
+//! A full lock becomes visible as it is, and keeps its slot: beside readers that always overlap it would not become
+//! thin. A reader inside gives the full lock the units, and then changes the word. So no writer is in the full lock meanwhile,
+//! and whoever is counted there leaves by the count, as ever.
 //!
 //! Rules:
 //!

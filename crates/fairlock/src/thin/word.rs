@@ -258,11 +258,6 @@ impl RwWord {
         Self(self.0 - share(access))
     }
 
-    /// The thin lock after so many readers have left.
-    pub(super) fn left_by(self, readers: usize) -> Self {
-        Self(self.0 - Self::of_readers(readers).0)
-    }
-
     /// None of the readers is upgradable.
     pub(super) fn without_upgradable(self) -> Self {
         Self(self.0 & !UPGRADABLE)

@@ -765,7 +765,7 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
 
     fn settled(&self, mut word: RwWord) -> RwWord {
         while word.is_visible() {
-            self.revoke(word, 0, None);
+            self.revoke(word, 0);
             word = self.load();
         }
         word

@@ -93,13 +93,14 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn enter_visible(&self, word: RwWord, access: Access) -> bool {
         if access != Access::Shared {
-            return self.revoke(word, 0, Some(access)) == Some(true);
+            self.revoke(word, 0);
+            return false;
         }
         let Some(all) = P::visible_readers() else { return false };
         let me = P::thread();
         all.list(me);
         if marks::mark_visible(me, self, word.shown()) && me.shown.has_too_many() {
-            self.revoke(word, 0, None);
+            self.revoke(word, 0);
             return false;
         }
         let place = self.place(word);
@@ -110,7 +111,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.count_beside(word, slot);
         }
         if word.has_no_room() {
-            self.revoke(word, 0, None);
+            self.revoke(word, 0);
             return false;
         }
         // Acquire: owns the lock on success (rule 3).
@@ -141,7 +142,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         if word.readers() == 0 {
             // Another thread shows the reader, for which this one has the guard.
-            return self.revoke(word, 1, None).is_some();
+            return self.revoke(word, 1);
         }
         // Release: what was read under the lock stays before the next writer.
         self.word.exchange(word, word.left(Access::Shared), Ordering::Release).is_ok()
@@ -162,51 +163,37 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         word.kept().map(|index| Self::slots().get(name(index)))
     }
 
-    // ---- visible to thin ----
+    // ---- visible to full ----
 
-    /// The lock, which had this word and is visible, becomes thin, or only full. `own` of its readers leave, and if nobody
-    /// is inside then, the caller has the lock in the way `wanted`. Whether it has; `None` if the
+    /// The lock, which had this word and is visible, is full from here on, and `own` of its readers leave. False if the
     /// word had changed before.
     #[cold]
-    pub(super) fn revoke(&self, word: RwWord, own: usize, wanted: Option<Access>) -> Option<bool> {
-        let all = P::visible_readers()?;
+    pub(super) fn revoke(&self, word: RwWord, own: usize) -> bool {
+        let Some(all) = P::visible_readers() else { return false };
         let began = P::now();
-        let closed = match self.kept(word) {
-            Some(slot) => {
-                slot.full.is_read_no_longer();
-                RwWord::inflated(slot.name)
-            }
-            None => RwWord::of_readers(word.readers() + HELD),
-        };
+        let kept = self.kept(word);
+        let slot = kept.unwrap_or_else(|| Self::slots().take_sealed());
+        let adopted = if kept.is_some() { 0 } else { word.readers() + HELD };
+        // SAFETY: nobody holds a sealed lock, and none are given to another one.
+        unsafe { slot.full.adopt_readers(adopted) };
+        slot.full.is_read_no_longer();
         // Acquire and Release: comes after the last writer and before the next.
-        let close = || self.word.exchange(word, closed, Ordering::AcqRel).is_ok();
-        let moved = all.revoke(word.shown(), close)?;
+        let full = RwWord::inflated(slot.name);
+        let close = || self.word.exchange(word, full, Ordering::AcqRel).is_ok();
+        let Some(moved) = all.revoke(word.shown(), close) else {
+            if kept.is_none() {
+                slot.full.word.disown_readers(adopted);
+                Self::slots().give(slot);
+            }
+            return false;
+        };
         all.took(P::now().saturating_sub(began));
         events::count(Event::ReadersRevoked);
-        Some(self.give_up_units(HELD - moved + own, wanted))
-    }
-
-    /// So many readers leave, of which the caller is one. As in [`revoke`](Self::revoke).
-    fn give_up_units(&self, units: usize, wanted: Option<Access>) -> bool {
-        let mut word = self.load();
-        let full = loop {
-            if let Some(slot) = self.full_of(word) {
-                break &slot.full;
-            }
-            let left = word.left_by(units);
-            let taken = wanted.filter(|_| left == RwWord::FREE);
-            let next = taken.map_or(left, |access| left.taken(access));
-            // Acquire: owns the lock if it has taken it. Release: the readers that were found to have left come
-            // before the next writer.
-            match self.word.exchange(word, next, Ordering::AcqRel) {
-                Ok(()) => return taken.is_some(),
-                Err(now) => word = now,
-            }
-        };
-        full.word.disown_readers(units - 1);
-        // SAFETY: one of the readers is the caller's.
-        unsafe { full.unlock_read() };
-        false
+        slot.full.word.disown_readers(HELD - moved + own - 1);
+        // Release: the readers that were found to have left come before the next writer.
+        // SAFETY: one of the units is left.
+        unsafe { slot.full.unlock_read() };
+        true
     }
 
     /// The lock is dropped: what forgotten guards of the calling thread have left in its record is free.
