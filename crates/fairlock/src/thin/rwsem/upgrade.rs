@@ -108,8 +108,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire: owns what readers have left (rule 3).
         match self.word.exchange(RwWord::UPGRADABLE, RwWord::WRITTEN, Ordering::Acquire) {
             Ok(()) => true,
-            // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
             Err(word) if self.full_of(word).is_some() => {
+                // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
                 self.on_full(|sem| unsafe { sem.try_upgrade() })
             }
             Err(_) => false,
