@@ -1,4 +1,4 @@
-/* Thin locks and their pool: crates/fairlock/src/thin (inflate.rs, word.rs, rwsem/mod.rs). Run by .ci/spec; read
+/* Thin locks and their pool: crates/fairlock/src/thin (inflate.rs, word.rs, rwsem). Run by .ci/spec; read
  * README.md first.
  *
  * One step here is one atomic operation. LOCKS locks share SLOTS full ones; THREADS threads read, write and try any lock
@@ -25,16 +25,28 @@
 #ifndef LOOKS
 #define LOOKS 0
 #endif
+/* How often a full lock becomes visible. */
+#ifndef SHOWS
+#define SHOWS 0
+#endif
 #ifndef MUTANT
 #define MUTANT 0
 #endif
 
-/* A lock's word: a count of readers; or a writer; or the name of a slot. */
+/* A lock's word: a count of readers; or a writer; or the name of a slot; or that and a name for readers, used once. */
 #define FREE 0
 #define WRITTEN 10
 #define NAMES 20
 byte word[LOCKS];
-#define is_inflated(w) (w >= NAMES)
+#define SHOWN 30
+#define is_inflated(w) (w >= NAMES && w < SHOWN)
+#define is_visible(w) (w >= SHOWN)
+#define slot_of(w) ((w - SHOWN) % SLOTS)
+/* The records: which name a thread shows, and whether its reader was moved into the count. */
+byte shown[THREADS], shows;
+bool moved[THREADS];
+/* More than there are readers. */
+#define HELD 8
 
 /* A slot: its full lock, who has pinned it, and who is about to take it from its lock. */
 bool sealed[SLOTS], writer[SLOTS], wake_next[SLOTS];
@@ -79,12 +91,81 @@ inline wait_full(s) {
     waiters[s]++;
     do
     :: atomic { is_free(s) || (!writes && !writer[s]) ->
-        assert(word[l] == NAMES + s);           /* nobody waits at another lock */
+        /* nobody waits at another lock; a reader may be in by now */
+        assert(word[l] == NAMES + s || (!writes && is_visible(word[l]) && slot_of(word[l]) == s));
         if :: writes -> writer[s] = true :: else -> readers[s]++ fi;
         waiters[s]--; come_in(); got = true }; break
     :: atomic { !is_free(s) && (writes || writer[s]) -> wake_next[s] = true };
         !wake_next[s]
     od
+}
+
+/* ---- visible readers ---- */
+
+/* `revoke`, of the lock, which had the word `w`. Marking is one step here: that it is, visible.rs and its models show. */
+inline revoke() {
+    v = slot_of(w);
+    if
+    :: atomic { word[l] == w -> word[l] = NAMES + v; left = true }
+    :: atomic { word[l] != w -> left = false }
+    fi;
+    do
+    :: left && n < THREADS ->
+        atomic { if :: shown[n] == w && !moved[n] -> moved[n] = true; m++ :: else fi; n++ }
+    :: left && n == THREADS ->
+        atomic { readers[v] = readers[v] - (HELD - m); if :: is_free(v) -> wake_next[v] = false :: else fi };
+        left = false
+    :: !left -> break
+    od;
+    atomic { n = 0; m = 0; v = 0 }
+}
+
+/* `show_full`, by a reader inside, of the lock, which had the word `w`. */
+inline show_full() {
+    s = w - NAMES;
+    if
+    :: pins[s] == 0 && shows < SHOWS ->
+        if :: MUTANT != 12 -> readers[s] = readers[s] + HELD :: else fi;
+        if
+        :: atomic { word[l] == w -> w = SHOWN + shows * SLOTS + s; word[l] = w; shows++ };
+            if :: pins[s] != 0 && MUTANT != 11 -> revoke() :: else fi
+        :: atomic { word[l] != w && MUTANT != 12 -> readers[s] = readers[s] - HELD }
+        fi
+    :: else
+    fi
+}
+
+/* `enter_visible`. A slot in use that was moved is free. */
+inline enter_visible() {
+    if
+    :: writes -> revoke()
+    :: !writes ->
+        atomic { if :: moved[me] -> moved[me] = false; shown[me] = 0 :: else fi };
+        s = slot_of(w);
+        if
+        :: shown[me] == 0 -> shown[me] = w;
+            if
+            :: atomic { word[l] == w || MUTANT == 13 -> got = true; come_in() }
+            :: atomic { word[l] != w && MUTANT != 13 -> shown[me] = 0;
+                if :: moved[me] -> moved[me] = false; got = true; come_in() :: else fi }
+            fi
+        :: true -> readers[s]++;        /* `count_beside` */
+            if
+            :: atomic { word[l] == w -> got = true; come_in() }
+            :: atomic { word[l] != w -> release(s, false) }
+            fi
+        fi
+    fi
+}
+
+/* `hide`, or by the count of the full lock. */
+inline leave_visible() {
+    s = slot_of(w);
+    if
+    :: atomic { shown[me] == w -> shown[me] = 0; was_moved = moved[me]; moved[me] = false };
+        if :: !was_moved -> kept = false :: else fi; was_moved = false
+    :: shown[me] != w -> release(s, false); kept = false
+    fi
 }
 
 /* ---- thin to full ---- */
@@ -106,7 +187,7 @@ inline inflate() {
     :: else
     fi;
     do
-    :: found && !is_inflated(w) ->
+    :: found && w < NAMES ->
         /* `adopt` */
         atomic { assert(sealed[s] && writer[s] && waiters[s] == 0);
             if :: w == WRITTEN -> sealed[s] = false :: else -> readers[s] = readers[s] + w fi };
@@ -115,7 +196,7 @@ inline inflate() {
         :: atomic { word[l] != w ->         /* `disown` */
             if :: w == WRITTEN -> sealed[s] = true :: else -> readers[s] = readers[s] - w fi; w = word[l] }
         fi
-    :: found && is_inflated(w) -> pooled[s] = true; found = false; break
+    :: found && w >= NAMES -> pooled[s] = true; found = false; break
     :: !found -> break
     od
 }
@@ -173,9 +254,10 @@ inline enter() {
     :: !got && !quits ->
         w = word[l];
         if
-        :: !is_inflated(w) && (w == FREE || (!writes && w != WRITTEN)) ->
+        :: is_visible(w) -> enter_visible()
+        :: w < NAMES && (w == FREE || (!writes && w != WRITTEN)) ->
             atomic { if :: word[l] == w -> word[l] = (writes -> WRITTEN : w + 1); got = true; come_in() :: else fi }
-        :: !is_inflated(w) && w != FREE && (writes || w == WRITTEN) ->
+        :: w < NAMES && w != FREE && (writes || w == WRITTEN) ->
             if
             :: quits = true
             :: inflate(); if :: is_inflated(w) -> on_full(true) :: else fi
@@ -225,7 +307,7 @@ inline deflate(how) {
         :: atomic { word[l] != w ->     /* somebody has finished it: leaves the thin lock, or the next full one */
             if
             :: how == BY_NONE
-            :: how != BY_NONE && !is_inflated(word[l]) ->
+            :: how != BY_NONE && word[l] < NAMES ->
                 word[l] = (word[l] == WRITTEN -> FREE : word[l] - 1)
             :: how != BY_NONE && is_inflated(word[l]) -> v = word[l] - NAMES;
                 if :: how == BY_WRITER -> writer[v] = false :: else -> readers[v]-- fi;
@@ -252,8 +334,10 @@ inline leave() {
     :: kept ->
         w = word[l];
         if
-        :: !is_inflated(w) ->
+        :: w < NAMES ->
             atomic { if :: word[l] == w -> word[l] = (writes -> FREE : w - 1); kept = false :: else fi }
+        :: is_visible(w) -> leave_visible()
+        :: is_inflated(w) && !writes && shows < SHOWS -> show_full()
         :: is_inflated(w) ->
             s = w - NAMES;
             if          /* `is_calm` says which */
@@ -290,8 +374,8 @@ inline trim() {
 }
 
 proctype thread(byte me) {
-    byte l, s, v, w, by;
-    bool writes, got, quits, found, seen, left, closes, kept;
+    byte l, s, v, w, by, n, m;
+    bool writes, got, quits, found, seen, left, closes, kept, was_moved;
     do
     :: break
     :: me < THREADS - TRIM ->
@@ -303,7 +387,8 @@ proctype thread(byte me) {
     :: LOOKS -> /* `planned_wait_ns` and others: gives the lock a full one to look at */
         if :: l = 0 :: LOCKS > 1 -> l = LOCKS - 1 fi;
         w = word[l];
-        if :: !is_inflated(w) -> inflate() :: else fi;
+        if :: is_visible(w) -> revoke(); w = word[l] :: else fi;
+        if :: w < NAMES -> inflate() :: else fi;
         if :: is_inflated(w) -> on_full(false) :: else fi;
         atomic { l = 0; s = 0; w = 0 }
     :: me >= THREADS - TRIM ->
@@ -316,13 +401,20 @@ proctype thread(byte me) {
 
 /* When all have gone, each slot is named by one lock, or in the pool: sealed, and with nobody inside. */
 active proctype monitor() {
-    byte s, named;
+    byte s, named, visible;
     gone == THREADS;
     do
     :: s < SLOTS ->
+        visible = (is_visible(word[0]) && slot_of(word[0]) == s);
         named = (word[0] == NAMES + s);
-        if :: LOCKS > 1 -> named = named + (word[LOCKS - 1] == NAMES + s) :: else fi;
-        assert(named + pooled[s] == 1 && readers[s] == 0 && pins[s] == 0 && closed[s] == 0 && sealed[s] == writer[s]);
+        if
+        :: LOCKS > 1 ->
+            visible = visible + (is_visible(word[LOCKS - 1]) && slot_of(word[LOCKS - 1]) == s);
+            named = named + (word[LOCKS - 1] == NAMES + s)
+        :: else
+        fi;
+        named = named + visible;
+        assert(named + pooled[s] == 1 && readers[s] == visible * HELD && pins[s] == 0 && closed[s] == 0 && sealed[s] == writer[s]);
         assert(!pooled[s] || sealed[s]);
         s++
     :: else -> break

@@ -96,6 +96,8 @@ pub enum Fault {
     RevokesUnfenced,
     /// A reader that has shown the name does not look at the lock again.
     ShowsBlindly,
+    /// A full lock becomes visible although somebody has pinned its slot.
+    ShowsAwaited,
     /// A reader that leaves does not look whether it was moved.
     HidesBlindly,
     /// A scan marks what it saw although the owner has changed the record since.

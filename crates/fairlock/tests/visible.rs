@@ -4,7 +4,9 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;
+use std::time::Duration;
 
+use fairlock::events::EventCounts;
 use fairlock::platform::{Native, System};
 use fairlock::{RawRwLock, RwLock, RwLockExt, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use fairlock_testing::{rounds, scope, until};
@@ -68,6 +70,123 @@ fn a_lock_that_is_only_read_becomes_visible_and_never_full() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(!raw(&lock).is_inflated());
+}
+
+/// The lock, which is held, becomes full, as for a writer that waits.
+fn inflate<T>(lock: &RwLock<T>) {
+    assert!(lock.try_write_for(Duration::ZERO).is_none());
+    assert!(raw(lock).is_inflated());
+}
+
+#[test]
+fn a_full_lock_that_some_reader_always_holds_becomes_visible() {
+    let lock = RwLock::new(0);
+    let reader = lock.read();
+    for _ in 0..3 {
+        inflate(&lock);
+        until(|| {
+            assert_eq!(*lock.read(), 0);
+            raw(&lock).shows_readers() || !Native::has_process_barrier()
+        });
+        assert!(raw(&lock).is_inflated());
+    }
+    drop(reader);
+    *lock.write() += 1;
+    assert!(raw(&lock).trim());
+}
+
+#[test]
+fn readers_of_a_full_lock_leave_by_the_count_and_by_their_records() {
+    for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
+        let lock = RwLock::new(0);
+        let mut readers = vec![Some(lock.read())];
+        inflate(&lock);
+        if !show(&lock) {
+            return;
+        }
+        // The first of these is in the record of the thread.
+        readers.extend([Some(lock.read()), Some(lock.read())]);
+        for which in order {
+            assert!(lock.is_locked() && !lock.is_locked_exclusive());
+            readers[which] = None;
+        }
+        assert!(!lock.is_locked() && raw(&lock).shows_readers());
+        assert!(lock.try_write().is_some() && !raw(&lock).shows_readers());
+        assert!(raw(&lock).show_readers() && raw(&lock).trim() && !raw(&lock).is_inflated());
+    }
+}
+
+#[test]
+fn a_reader_of_a_full_lock_that_another_thread_gives_up_has_left() {
+    let lock = RwLock::new(0);
+    let reader = lock.read();
+    inflate(&lock);
+    if !show(&lock) {
+        return;
+    }
+    scope(|s| {
+        s.spawn(|| raw(&lock).read());
+    });
+    drop(reader);
+    assert!(lock.is_locked() && raw(&lock).shows_readers());
+    // SAFETY: taken by the thread, which did not give it up.
+    unsafe { raw(&lock).unlock_read() };
+    assert!(!lock.is_locked() && raw(&lock).shows_readers());
+    assert!(lock.try_write().is_some());
+}
+
+#[test]
+fn an_upgradable_reader_writes_where_a_full_lock_is_visible() {
+    let lock = RwLock::new(0);
+    for upgrades in [true, false] {
+        let upgradable = lock.upgradable_read();
+        inflate(&lock);
+        show(&lock);
+        if upgrades {
+            *RwLockUpgradableReadGuard::upgrade(upgradable) += 1;
+            continue;
+        }
+        let reader = RwLockUpgradableReadGuard::downgrade(upgradable);
+        show(&lock);
+        assert!(lock.try_upgradable_read().is_some() && *reader == 1);
+    }
+    assert!(lock.try_write().is_some());
+}
+
+#[test]
+fn a_lock_that_counts_events_is_not_visible() {
+    static COUNTS: EventCounts = EventCounts::new();
+    let lock = RwLock::new(0);
+    let reader = lock.read();
+    inflate(&lock);
+    show(&lock);
+    raw(&lock).set_events(Some(&COUNTS));
+    assert!(!raw(&lock).shows_readers() && !raw(&lock).show_readers());
+    drop(reader);
+    assert!(lock.try_write().is_some());
+}
+
+/// A lock that is dropped while it is visible and full: nobody has its slot twice.
+#[test]
+fn a_full_lock_that_is_visible_is_dropped() {
+    for is_forgotten in [false, true] {
+        for _ in 0..rounds(100) {
+            let lock = RwLock::new(0);
+            let reader = lock.read();
+            inflate(&lock);
+            show(&lock);
+            scope(|s| {
+                s.spawn(|| {
+                    let reader = lock.read();
+                    if is_forgotten {
+                        mem::forget(reader);
+                    }
+                });
+            });
+            drop(reader);
+            assert_eq!(lock.is_locked(), is_forgotten);
+        }
+    }
 }
 
 #[test]

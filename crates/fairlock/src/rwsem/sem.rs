@@ -126,6 +126,9 @@ pub struct Head<P: Platform> {
     /// For a lock of a pool: how often it was free of late.
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) calm: Calm,
+    /// For such a lock: since when nobody wrote, as far as readers know; zero if somebody may have.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) read_since: AtomicU32,
     pub(super) events: events::Sink,
 }
 
@@ -178,6 +181,8 @@ impl<P: Platform> Head<P> {
             word,
             #[cfg(any(feature = "std", fairlock_loom))]
             calm: Calm::new(),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            read_since: AtomicU32::new(0),
             events: events::Sink::new(),
         }
     }
@@ -368,6 +373,16 @@ impl<
 impl<P: Platform> Head<P> {
     pub(super) fn now(&self) -> Word {
         self.word.load(Ordering::Relaxed)
+    }
+
+    /// Somebody may have written.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    #[inline(always)]
+    pub(crate) fn is_read_no_longer(&self) {
+        // A load first: another thread may read the line.
+        if self.read_since.load(Ordering::Relaxed) != 0 {
+            self.read_since.store(0, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn set_events(&self, counts: Option<&'static EventCounts>) {

@@ -202,6 +202,13 @@ impl Word {
         !self.has_writer_inside() && self.has_room() && self.readers() > 0
     }
 
+    /// Several readers hold the lock, none of whom may become the writer, and nobody waits.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) const fn is_shared_only(self) -> bool {
+        let others = WRITER_LOCKED | WAITERS | UPGRADABLE;
+        self.readers() > 1 && self.0 & others == 0
+    }
+
     /// Somebody holds the lock, and is no seal.
     #[inline(always)]
     pub(crate) const fn is_held(self) -> bool {

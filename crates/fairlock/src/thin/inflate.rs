@@ -219,7 +219,7 @@ pub(super) type PinOf<L> = Pin<'static, <L as Inflates>::P, <L as Inflates>::Ful
 /// The caller has just taken another lock's slot in this way: not any more. False.
 #[cold]
 #[inline(never)]
-fn leave_other<L: Inflates>(slot: &SlotOf<L>, access: Access) -> bool {
+pub(super) fn leave_other<L: Inflates>(slot: &SlotOf<L>, access: Access) -> bool {
     // SAFETY: the caller has just taken it.
     unsafe { L::release(&slot.full, access, false) };
     false

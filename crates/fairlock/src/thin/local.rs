@@ -32,7 +32,7 @@ pub(super) struct Mark<P> {
     /// The lock seemed calm when the thread took it. The thread should not look at that again as it
     /// leaves: another reader may have come meanwhile, and have fetched the line.
     pub(super) calm: Cell<bool>,
-    /// The thread has read a lock that is watched with this number so often in a row.
+    /// The thread has read a lock that is watched with this number so often in a row; or full locks, since its last look.
     pub(super) watched: Cell<u64>,
     pub(super) reads: Cell<u32>,
     platform: PhantomData<P>,

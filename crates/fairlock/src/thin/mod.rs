@@ -11,8 +11,9 @@
 //!                     reader seals the slot first, and is still counted there
 //! ```
 //!
-//! (Where a mutex is inflated, its holder stays in the thin word, and whoever has the full lock
-//! first waits for that holder: see `mutex`.)
+//! (A reader/writer lock that is only read may be visible, thin or inflated: see `visible`. Where a mutex
+//! is inflated, its holder stays in the thin word, and whoever has the full lock first waits for that
+//! holder: see `mutex`.)
 //!
 //! What makes this safe:
 //!

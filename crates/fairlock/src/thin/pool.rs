@@ -93,6 +93,11 @@ impl<P: Platform, F: Full<P>> Slot<P, F> {
     pub(super) fn seems_calm(&self, name: u32) -> bool {
         name >= MANY || self.full.head().calm.is_enough()
     }
+
+    /// Whether the slot may stay with a lock that does without it.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.name < MANY
+    }
 }
 
 /// Keeps a slot with its lock.

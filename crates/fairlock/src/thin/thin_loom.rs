@@ -387,6 +387,16 @@ models! {
     a_reader_that_another_thread_gives_up_beside_a_writer: [&[Show, ReadAndSend, LeaveSent], &[LeaveSent], &[Write]];
     readers_that_threads_give_up_for_each_other:
         [&[Show, ReadAndSend, LeaveSent, Write], &[ReadAndSend, LeaveSent]];
+    // The lock is full, too.
+    a_visible_reader_of_a_full_lock_and_a_writer: [&[Inflate, Show, Read], &[Write]];
+    a_full_lock_that_is_made_visible_beside_writers: [&[Inflate, Show], &[Write], &[Write]];
+    a_full_lock_that_is_made_visible_beside_a_wait: [&[Inflate, Show, Read], &[Read, Write]];
+    a_full_lock_that_is_made_visible_twice: [&[Inflate, Show, Read], &[Show, Write]];
+    counted_readers_of_a_visible_full_lock: [&[Inflate, Show, ReadTwice], &[Write, Read]];
+    readers_of_a_visible_full_lock_that_others_give_up:
+        [&[Inflate, Show, ReadAndSend, LeaveSent], &[LeaveSent, Write]];
+    a_visible_full_lock_beside_an_upgrade: [&[Inflate, Show, Read], &[Upgrade]];
+    a_visible_full_lock_that_is_trimmed: [&[Inflate, Show, Read], &[Trim, Write]];
 }
 
 #[test]
@@ -406,6 +416,7 @@ controls! {
     broken_takes_pinned: "deadlock";
     revokes_unfenced: "Causality violation";
     shows_blindly: "Causality violation";
+    shows_awaited: "deadlock";
     hides_blindly: "deadlock";
     scans_unraised: "deadlock";
     leaves_shown: "!lock.is_locked()";
@@ -444,6 +455,12 @@ mod broken {
     #[ignore = "fails: a negative control"]
     fn shows_blindly() {
         check(Some(Fault::ShowsBlindly), &[&[Show, Read, Read], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn shows_awaited() {
+        check(Some(Fault::ShowsAwaited), &[&[Inflate, Show], &[Write]]);
     }
 
     #[test]

@@ -6,16 +6,20 @@
 //!
 //! To revoke the name, a thread
 //!
-//! 1. changes the word, in one step, to that of a thin lock with [`HELD`] more readers than it counted: *units*,
-//!    one for each reader that there could be, so that no writer gets in and a reader may leave by the count
-//!    whether or not it is counted yet;
-//! 2. has the stores of all CPUs made visible ([`System::process_barrier`](crate::platform::System));
-//! 3. *moves* the readers that it finds in records into the count: marks each slot as moved, which gives the reader
+//! 1. gives a full lock [`HELD`] more readers than the word counted: *units*, one for each reader that there could be, so
+//!    that no writer gets in and a reader may leave by the count whether or not it is counted yet;
+//! 2. changes the word to name that full lock;
+//! 3. has the stores of all CPUs made visible ([`System::process_barrier`](crate::platform::System));
+//! 4. *moves* the readers that it finds in records into the count: marks each slot as moved, which gives the reader
 //!    one of the units;
-//! 4. gives up the units that are left.
+//! 5. gives up the units that are left.
 //!
-//! From there on the lock is any thin lock, and everything else that a writer does and is promised is as for
+//! From there on the lock is any full lock, and everything else that a writer does and is promised is as for
 //! any. Nobody waits for a reader that is visible, and no reader wakes anybody.
+//!
+//! A full lock becomes visible as it is, and keeps its slot: beside readers that always overlap it would not become
+//! thin. A reader inside gives the full lock the units, and then changes the word. So no writer is in the full lock meanwhile,
+//! and whoever is counted there leaves by the count, as ever.
 //!
 //! Rules:
 //!
@@ -30,6 +34,9 @@
 //! * V4. *Whether a slot was marked is decided in one word of the record*, `moved`: by the exchange of the
 //!   revoker, which fails if the owner has changed the word since the slot was seen, or by that of the owner.
 //! * V5. *An owner does not show a name in a slot that is marked* before it has taken the mark off.
+//! * V6. *Nobody waits at a full lock that is visible.* Who is to wait has pinned the slot first, and then sees the word;
+//!   who makes the lock visible changes the word first, looks at the pins then, and revokes the name if there are any.
+//!   Both change the pins, so one of the two sees the other.
 //!
 //! # Orderings
 //!
@@ -145,12 +152,11 @@ impl<P: Platform> VisibleReaders<P> {
         })
     }
 
-    /// Whether a thread shows this name at this instant.
-    pub(super) fn any(&self, name: u64) -> bool {
-        self.records().any(|shown| {
-            // Acquire: as for a word that says that nobody is inside.
-            shown.slots.iter().any(|slot| slot.load(Ordering::Acquire) == name)
-        })
+    /// How many readers threads show by this name at this instant.
+    pub(super) fn count(&self, name: u64) -> usize {
+        // Acquire: as for a word that says that nobody is inside.
+        let is_shown = |slot: &&P::AtomicU64| slot.load(Ordering::Acquire) == name;
+        self.records().map(|shown| shown.slots.iter().filter(is_shown).count()).sum()
     }
 
     /// Revoking a name takes about so long, in nanoseconds.

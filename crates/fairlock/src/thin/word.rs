@@ -75,18 +75,18 @@ impl<W: Codec, A: Atomic<W::Bits>> AtomicOf<W, A> {
 
 /// A value of the word of a thin reader/writer lock:
 ///
-/// | bits | thin | watched | visible | inflated | nascent |
-/// |---|---|---|---|---|---|
-/// | 0 | 0 | 0 | 0 | 1: `INFLATED` | 0 |
-/// | 1 | `WRITER`: a writer is inside | 0 | 0 | 0 | 0 |
-/// | 2 | 0 | 0 | 0 | `STICKY`: stays inflated | 0 |
-/// | 3 | 0 | 0 | 0 | 0 | 1: `NASCENT` |
-/// | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | 0 | 0 | a policy: see [`RwWord::policy`] |
-/// | 5 | 0 | 1: `WATCHED` | 0 | 0 | the same |
-/// | 6 | 0 | 0 | 1: `VISIBLE` | 0 | the same |
-/// | 7 | 0 | 0 | 0 | 0 | the same |
-/// | 8-23 | how many readers are inside; full at `FULL` | how many readers are inside | how many readers are inside that are in no thread's record | name of the slot | the same |
-/// | 24-63 | the same | since when nobody wrote | what the readers call the lock | 24-39: the same | the same |
+/// | bits | thin | watched | visible | visible and full | inflated | nascent |
+/// |---|---|---|---|---|---|---|
+/// | 0 | 0 | 0 | 0 | 0 | 1: `INFLATED` | 0 |
+/// | 1 | `WRITER`: a writer is inside | 0 | 0 | 0 | 0 | 0 |
+/// | 2 | 0 | 0 | 0 | 0 | `STICKY`: stays inflated | 0 |
+/// | 3 | 0 | 0 | 0 | 0 | 0 | 1: `NASCENT` |
+/// | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | 0 | 0 | 0 | a policy: see [`RwWord::policy`] |
+/// | 5 | 0 | 1: `WATCHED` | 0 | 0 | 0 | the same |
+/// | 6 | 0 | 0 | 1: `VISIBLE` | 1: `VISIBLE` | 0 | the same |
+/// | 7 | 0 | 0 | 0 | 1: `KEPT` | 0 | the same |
+/// | 8-23 | how many readers are inside; full at `FULL` | how many readers are inside | how many readers are inside that are in no thread's record | index of the slot, which counts those | name of the slot | the same |
+/// | 24-63 | the same | since when nobody wrote | what the readers call the lock | the same | 24-39: the same | the same |
 ///
 /// Zero is a free lock. A nascent lock follows another policy than the default one and was not used
 /// yet: its first use inflates it for good, and so does [`set_events`](super::ThinRwSem::set_events) with any lock.
@@ -103,6 +103,7 @@ const NASCENT: u64 = 1 << 3;
 const UPGRADABLE: u64 = 1 << 4;
 const WATCHED: u64 = 1 << 5;
 const VISIBLE: u64 = 1 << 6;
+const KEPT: u64 = 1 << 7;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
 /// The count of readers is full: no more stay.
@@ -162,6 +163,12 @@ impl RwWord {
         self.0 & (INFLATED | NASCENT | VISIBLE) == VISIBLE
     }
 
+    /// The index of the slot of a lock that is visible and full.
+    pub(super) fn kept(self) -> Option<u32> {
+        let keeps = self.is_visible() && self.0 & KEPT != 0;
+        keeps.then_some(((self.0 & READERS_BESIDE) >> READER_SHIFT) as u32)
+    }
+
     /// The number of a watched or visible lock.
     #[inline(always)]
     pub(super) fn number(self) -> u64 {
@@ -192,7 +199,7 @@ impl RwWord {
         self.0 & UPGRADABLE != 0
     }
 
-    /// How many readers the word of a thin or visible lock counts.
+    /// How many readers the word of a thin or visible lock, which is not full, counts.
     #[inline(always)]
     pub(super) fn readers(self) -> usize {
         let has_number = self.0 & (WATCHED | VISIBLE) != 0;
@@ -251,11 +258,6 @@ impl RwWord {
         Self(self.0 - share(access))
     }
 
-    /// The thin lock after so many readers have left.
-    pub(super) fn left_by(self, readers: usize) -> Self {
-        Self(self.0 - Self::of_readers(readers).0)
-    }
-
     /// None of the readers is upgradable.
     pub(super) fn without_upgradable(self) -> Self {
         Self(self.0 & !UPGRADABLE)
@@ -275,6 +277,12 @@ impl RwWord {
     /// The thin lock, in which no writer is, visible with this number. `None` if it cannot be.
     pub(super) fn visible(self, number: u64) -> Option<Self> {
         self.unwatched().numbered(VISIBLE, number)
+    }
+
+    /// The lock, whose slot has this index, visible and full with this number.
+    pub(super) fn visible_and_full(index: u32, number: u64) -> Self {
+        debug_assert!(u64::from(index) <= READERS_BESIDE >> READER_SHIFT);
+        Self(VISIBLE | KEPT | u64::from(index) << READER_SHIFT | number << NUMBER_SHIFT)
     }
 
     fn numbered(self, flag: u64, number: u64) -> Option<Self> {
@@ -345,10 +353,11 @@ const fn share(access: Access) -> u64 {
 }
 
 impl<A: Atomic<u64>> AtomicOf<RwWord, A> {
-    /// The lock, which is inflated, and whose slot is pinned, stays so.
-    pub(super) fn stick(&self) {
+    /// The lock, whose slot is pinned, stays inflated. False if it is visible just now.
+    pub(super) fn stick(&self) -> bool {
+        let word = self.load();
         // Relaxed: no ownership depends on it.
-        self.0.fetch_or(STICKY, Ordering::Relaxed);
+        word.is_inflated() && self.exchange(word, word.sticky(), Ordering::Relaxed).is_ok()
     }
 
     /// `count` more readers are inside the thin lock, which nobody else uses.
@@ -536,6 +545,14 @@ impl<P: Platform> Pins<P> {
     pub(super) fn any(&self) -> bool {
         // Acquire: what those did that had comes before what is done to the slot next.
         self.0.load(Ordering::Acquire) != 0
+    }
+
+    /// As [`any`](Self::any), for a thread that has changed the word of the lock: whoever pins the slot later
+    /// finds that word changed.
+    pub(super) fn any_before(&self) -> bool {
+        // A change of the word, though of nothing: the others add to it, and come before or after this.
+        // Release: a thread that comes later acquires it (`add`).
+        self.0.fetch_or(0, Ordering::AcqRel) != 0
     }
 
     /// Keeps threads from pinning the slot, if no other has.

@@ -68,8 +68,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.on_full(|sem| {
             sem.set_events(counts);
-            // The slot is pinned, so the word names it now and later.
-            self.word.stick();
+            // The slot is pinned, so the lock has it now and later.
+            while !self.word.stick() {
+                self.settled(self.load());
+            }
         });
     }
 
@@ -247,7 +249,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let slot = self.slot(word);
         let Some(taken) = take(&slot.full, me) else { return false };
         self.entered(word, slot, access, taken.found_free(), || {
-            self.remember(me, word, slot);
+            self.remember(me, word, slot, access, taken.before.readers());
             taken.note(me);
             true
         })
@@ -304,10 +306,17 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Whether anyone holds the lock at this instant.
     pub fn is_locked(&self) -> bool {
-        let is_held = |word: RwWord| {
-            if word.is_visible() { Self::is_read_visibly(word) } else { word.is_held() }
-        };
-        self.look(is_held, RwSem::is_locked)
+        loop {
+            let word = self.load();
+            if !word.is_visible() {
+                // If it is visible by now, some reader was inside.
+                return self.look(|word| word.is_visible() || word.is_held(), RwSem::is_locked);
+            }
+            let is_read = self.is_read_visibly(word);
+            if self.names(word) {
+                return is_read;
+            }
+        }
     }
 
     /// Whether a writer holds the lock at this instant.
@@ -333,7 +342,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Whether the lock is an [`RwSem`] of the pool at this instant.
     #[doc(hidden)]
     pub fn is_inflated(&self) -> bool {
-        self.load().is_inflated()
+        self.full_of(self.load()).is_some()
     }
 
     /// Whether the lock keeps its full one, once it is used, until it is dropped.
@@ -356,10 +365,29 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The calling thread, `me`, has the full lock, or is about to wait for it.
+    /// The calling thread, `me`, has the full lock in this way, beside so many readers, or is about to wait for it.
     #[inline(always)]
-    fn remember(&self, me: &Thread<P>, word: RwWord, slot: &'static SlotOf<Self>) {
-        marks::mark(me, self, slot, slot.seems_calm(word.name()));
+    fn remember(
+        &self,
+        me: &Thread<P>,
+        word: RwWord,
+        slot: &'static SlotOf<Self>,
+        access: Access,
+        others: usize,
+    ) {
+        let looks = match access {
+            Access::Shared => P::WATCHES_READERS && self.reads_enough(me, others),
+            _ => {
+                slot.full.is_read_no_longer();
+                false
+            }
+        };
+        marks::mark(me, self, slot, looks || slot.seems_calm(word.name()));
+    }
+
+    /// The slot of an inflated lock, or of one that is visible and full.
+    fn full_of(&self, word: RwWord) -> Option<&'static SlotOf<Self>> {
+        if word.is_inflated() { Some(self.slot(word)) } else { self.kept(word) }
     }
 
     /// The word of the lock, of which the thread remembers that it is inflated or visible: all read it then, and
@@ -473,7 +501,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_inflated() {
                 let slot = self.slot(word);
                 let then = || {
-                    self.remember(P::thread(), word, slot);
+                    self.remember(P::thread(), word, slot, access, 0);
                     true
                 };
                 match full(&slot.full) {
@@ -523,6 +551,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let mut word = self.load();
         while !word.is_inflated() {
             if word.is_visible() {
+                if access != Access::Shared {
+                    word = self.settled(word);
+                    continue;
+                }
                 if self.try_leave_visible(word) {
                     return;
                 }
@@ -540,6 +572,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
+        }
+        if P::WATCHES_READERS && access == Access::Shared {
+            self.watch_full(word);
         }
         self.leave_full(word, access, fair);
     }
@@ -643,14 +678,14 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             let slot = pin.slot();
             slot.full.word.unseal();
             slot.note(false);
-            self.remember(P::thread(), word, slot);
+            self.remember(P::thread(), word, slot, Access::Exclusive, 0);
             return f(&slot.full);
         }
     }
 
     /// Inflates the lock if it is not inflated; returns its word.
     fn inflated(&self) -> RwWord {
-        let word = self.load();
+        let word = self.settled(self.load());
         if word.is_inflated() {
             return word;
         }
@@ -698,7 +733,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// [keeps](Self::keeps_full) it. Returns whether the lock has none now. Others may use it
     /// meanwhile.
     pub fn trim(&self) -> bool {
-        let word = self.load();
+        let mut word = self.load();
+        if self.kept(word).is_some() {
+            word = self.settled(word);
+        }
         if word.is_inflated() && !word.is_sticky() {
             if let Ok(Some(pin)) = self.pin(word) {
                 pin.slot().full.word.unseal();
@@ -727,7 +765,7 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
 
     fn settled(&self, mut word: RwWord) -> RwWord {
         while word.is_visible() {
-            self.revoke(word, 0, None);
+            self.revoke(word, 0);
             word = self.load();
         }
         word
@@ -789,6 +827,9 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
 impl<P: PooledPlatform> Drop for ThinRwSem<P> {
     fn drop(&mut self) {
         self.forget_readers();
+        if self.kept(self.load()).is_some() {
+            self.settled(self.load());
+        }
         self.give_up();
     }
 }

@@ -62,12 +62,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for reading.
     pub unsafe fn downgrade_upgradable(&self) {
-        let mut word = self.load();
+        let mut word = self.settled(self.load());
         while !word.is_inflated() {
             // Release: the next upgradable reader may write what this one has read.
             match self.word.exchange(word, word.without_upgradable(), Ordering::Release) {
                 Ok(()) => return,
-                Err(now) => word = now,
+                Err(now) => word = self.settled(now),
             }
         }
         // SAFETY: the caller's promise; a holder's slot stays.
@@ -108,8 +108,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire: owns what readers have left (rule 3).
         match self.word.exchange(RwWord::UPGRADABLE, RwWord::WRITTEN, Ordering::Acquire) {
             Ok(()) => true,
-            // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
-            Err(word) if word.is_inflated() => self.on_full(|sem| unsafe { sem.try_upgrade() }),
+            Err(word) if self.full_of(word).is_some() => {
+                // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
+                self.on_full(|sem| unsafe { sem.try_upgrade() })
+            }
             Err(_) => false,
         }
     }

@@ -4,6 +4,9 @@
 //! A reader that leaves while others are inside, so that CPUs share the word's line, now and then has the lock
 //! *watched* from that time on. A writer takes the mark off. A reader that finds a watched lock read [`ENOUGH`] times makes it visible
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
+//!
+//! Of a full lock a thread looks, after each [`ENOUGH`] reads, since when nobody wrote: the full lock has that time, and
+//! a writer takes it off.
 
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -12,7 +15,8 @@ use super::ThinRwSem;
 use super::word::{NUMBERS, RwWord};
 use crate::events::{self, Event};
 use crate::platform::PooledPlatform;
-use crate::thin::inflate::{Codec, Inflates};
+use crate::pool::name;
+use crate::thin::inflate::{Codec, Inflates, SlotOf, leave_other};
 use crate::thin::local::{Cleared, SHOWN};
 use crate::thin::local::{Mark, Marks};
 use crate::thin::marks;
@@ -89,25 +93,37 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn enter_visible(&self, word: RwWord, access: Access) -> bool {
         if access != Access::Shared {
-            return self.revoke(word, 0, Some(access)) == Some(true);
+            self.revoke(word, 0);
+            return false;
         }
         let Some(all) = P::visible_readers() else { return false };
         let me = P::thread();
         all.list(me);
         if marks::mark_visible(me, self, word.shown()) && me.shown.has_too_many() {
-            self.revoke(word, 0, None);
+            self.revoke(word, 0);
             return false;
         }
         let place = self.place(word);
         if me.shown.has(place, 0) || me.shown.reclaim(place) {
             return self.show(me, word, place);
         }
+        if let Some(slot) = self.kept(word) {
+            return self.count_beside(word, slot);
+        }
         if word.has_no_room() {
-            self.revoke(word, 0, None);
+            self.revoke(word, 0);
             return false;
         }
         // Acquire: owns the lock on success (rule 3).
         self.word.exchange(word, word.taken(access), Ordering::Acquire).is_ok()
+    }
+
+    /// Enters the full lock, which had this word and is visible, too.
+    fn count_beside(&self, word: RwWord, slot: &'static SlotOf<Self>) -> bool {
+        // Acquire: owns the lock (rule 3). If the lock has this name still, it had it all the time (V1), and no
+        // writer is in the full one.
+        let before = slot.full.word.enter(Access::Shared, Ordering::Acquire);
+        before.has_room() && self.names(word) || leave_other::<Self>(slot, Access::Shared)
     }
 
     /// A reader leaves the lock, which had this word and is visible. False if it was revoked meanwhile.
@@ -118,56 +134,66 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             self.hide(me, place);
             return true;
         }
+        if let Some(slot) = self.kept(word) {
+            // Whether it is counted there, or shown by another thread: it takes one of the units (V2).
+            // SAFETY: the caller is a reader inside, and those that nobody counts have units there.
+            unsafe { slot.full.unlock_read() };
+            return true;
+        }
         if word.readers() == 0 {
             // Another thread shows the reader, for which this one has the guard.
-            return self.revoke(word, 1, None).is_some();
+            return self.revoke(word, 1);
         }
         // Release: what was read under the lock stays before the next writer.
         self.word.exchange(word, word.left(Access::Shared), Ordering::Release).is_ok()
     }
 
-    /// Whether anybody is inside the lock, which has this word and is visible.
-    pub(super) fn is_read_visibly(word: RwWord) -> bool {
-        word.readers() > 0 || P::visible_readers().is_some_and(|all| all.any(word.shown()))
+    /// Whether anybody is inside the lock, if it has this word all the time, and is visible.
+    pub(super) fn is_read_visibly(&self, word: RwWord) -> bool {
+        let counted = match self.kept(word) {
+            Some(slot) => slot.full.word.load(Ordering::Acquire).readers().wrapping_sub(HELD),
+            None => word.readers(),
+        };
+        // Readers whom others have given up are counted as minus one, and shown.
+        P::visible_readers().map_or(0, |all| all.count(word.shown())).wrapping_add(counted) != 0
     }
 
-    // ---- visible to thin ----
+    /// The slot of a lock that is visible and full.
+    pub(super) fn kept(&self, word: RwWord) -> Option<&'static SlotOf<Self>> {
+        word.kept().map(|index| Self::slots().get(name(index)))
+    }
 
-    /// The lock, which had this word and is visible, becomes thin. `own` of its readers leave, and if nobody
-    /// is inside then, the caller has the lock in the way `wanted`. Whether it has; `None` if the
+    // ---- visible to full ----
+
+    /// The lock, which had this word and is visible, is full from here on, and `own` of its readers leave. False if the
     /// word had changed before.
     #[cold]
-    pub(super) fn revoke(&self, word: RwWord, own: usize, wanted: Option<Access>) -> Option<bool> {
-        let all = P::visible_readers()?;
+    pub(super) fn revoke(&self, word: RwWord, own: usize) -> bool {
+        let Some(all) = P::visible_readers() else { return false };
         let began = P::now();
-        let closed = RwWord::of_readers(word.readers() + HELD);
+        let kept = self.kept(word);
+        let slot = kept.unwrap_or_else(|| Self::slots().take_sealed());
+        let adopted = if kept.is_some() { 0 } else { word.readers() + HELD };
+        // SAFETY: nobody holds a sealed lock, and none are given to another one.
+        unsafe { slot.full.adopt_readers(adopted) };
+        slot.full.is_read_no_longer();
         // Acquire and Release: comes after the last writer and before the next.
-        let close = || self.word.exchange(word, closed, Ordering::AcqRel).is_ok();
-        let moved = all.revoke(word.shown(), close)?;
+        let full = RwWord::inflated(slot.name);
+        let close = || self.word.exchange(word, full, Ordering::AcqRel).is_ok();
+        let Some(moved) = all.revoke(word.shown(), close) else {
+            if kept.is_none() {
+                slot.full.word.disown_readers(adopted);
+                Self::slots().give(slot);
+            }
+            return false;
+        };
         all.took(P::now().saturating_sub(began));
         events::count(Event::ReadersRevoked);
-        Some(self.give_up_units(HELD - moved + own, wanted))
-    }
-
-    /// So many readers leave, of which the caller is one. As in [`revoke`](Self::revoke).
-    fn give_up_units(&self, units: usize, wanted: Option<Access>) -> bool {
-        let mut word = self.load();
-        while !word.is_inflated() {
-            let left = word.left_by(units);
-            let taken = wanted.filter(|_| left == RwWord::FREE);
-            let next = taken.map_or(left, |access| left.taken(access));
-            // Acquire: owns the lock if it has taken it. Release: the readers that were found to have left come
-            // before the next writer.
-            match self.word.exchange(word, next, Ordering::AcqRel) {
-                Ok(()) => return taken.is_some(),
-                Err(now) => word = now,
-            }
-        }
-        let full = &self.slot(word).full;
-        full.word.disown_readers(units - 1);
-        // SAFETY: one of the readers is the caller's.
-        unsafe { full.unlock_read() };
-        false
+        slot.full.word.disown_readers(HELD - moved + own - 1);
+        // Release: the readers that were found to have left come before the next writer.
+        // SAFETY: one of the units is left.
+        unsafe { slot.full.unlock_read() };
+        true
     }
 
     /// The lock is dropped: what forgotten guards of the calling thread have left in its record is free.
@@ -179,6 +205,66 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 self.hide(me, place);
             }
         }
+    }
+
+    // ---- full to visible, and full ----
+
+    /// The calling thread, `me`, reads the full lock beside so many others. Whether it is to look, as it leaves, since when
+    /// nobody wrote.
+    #[inline(always)]
+    pub(super) fn reads_enough(&self, me: &Thread<P>, others: usize) -> bool {
+        let mark = me.marks.of(ptr::from_ref(self).addr());
+        let reads = mark.reads.get().saturating_add(others as u32 + 1);
+        mark.reads.set(reads);
+        reads >= ENOUGH
+    }
+
+    /// A reader is about to leave the full lock, which has this word: it becomes visible if that is worth it.
+    #[cold]
+    pub(super) fn watch_full(&self, word: RwWord) {
+        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
+        if mark.reads.get() < ENOUGH {
+            return;
+        }
+        mark.reads.set(0);
+        let slot = self.slot(word);
+        if !slot.full.word.load(Ordering::Relaxed).is_shared_only() {
+            return;
+        }
+        let since = &slot.full.read_since;
+        // Odd, so never zero. In 32 bits: the difference is that of times 73 minutes apart at most.
+        let now = time::<P>() as u32 | 1;
+        // Relaxed, here and below: a measure.
+        let began = since.load(Ordering::Relaxed);
+        if began == 0 {
+            since.store(now, Ordering::Relaxed);
+        } else if u64::from(now.wrapping_sub(began)) >= worth::<P>() {
+            self.show_full(word, slot);
+        }
+    }
+
+    /// The full lock, which had this word, and in which the caller is counted as a reader, becomes visible. Whether it has.
+    fn show_full(&self, word: RwWord, slot: &'static SlotOf<Self>) -> bool {
+        if word.is_sticky() || !slot.may_be_kept() || slot.pins.any() || !P::has_process_barrier() {
+            return false;
+        }
+        let Some(number) = P::visible_readers().and_then(|all| all.name(NUMBERS)) else {
+            return false;
+        };
+        let named = RwWord::visible_and_full(slot.index, number);
+        // SAFETY: the caller is a reader inside, so no writer is; there is room for the units.
+        unsafe { slot.full.adopt_readers(HELD) };
+        // Acquire and Release: whoever reads visibly comes after the last writer, and whoever gives up one of the
+        // units finds them.
+        if self.word.exchange(word, named, Ordering::AcqRel).is_err() {
+            slot.full.word.disown_readers(HELD);
+            return false;
+        }
+        events::count(Event::ReadersShown);
+        if slot.pins.any_before() {
+            self.settled(named);
+        }
+        true
     }
 
     // ---- thin to visible ----
@@ -201,7 +287,17 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[doc(hidden)]
     pub fn show_readers(&self) -> bool {
         let word = self.load();
-        word.is_thin() && self.make_visible(word)
+        if !word.is_inflated() {
+            return word.is_thin() && self.make_visible(word);
+        }
+        if !self.try_read() {
+            return false;
+        }
+        let word = self.load();
+        let is_shown = word.is_inflated() && self.show_full(word, self.slot(word));
+        // SAFETY: just taken.
+        unsafe { self.unlock_read() };
+        is_shown
     }
 
     /// Whether readers are visible at this instant.
@@ -241,16 +337,16 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn watch(&self, word: RwWord) {
         let mark = P::thread().marks.of(ptr::from_ref(self).addr());
-        let begins = mark.watched.replace(word.number()) != word.number();
         // Those inside read it as well, and the more they are, the longer each read takes.
-        let reads = if begins { 0 } else { mark.reads.get() + word.readers() as u32 + 1 };
+        let begins = mark.watched.replace(word.number()) != word.number();
+        let more = word.readers() as u32 + 1;
+        let reads = if begins { 0 } else { mark.reads.get().saturating_add(more) };
         mark.reads.set(reads);
         if !begins && reads < ENOUGH {
             return;
         }
         let quiet = RwWord::number_of(time::<P>().wrapping_sub(word.number()));
-        let cost = P::visible_readers().map_or(0, |all| all.cost());
-        let worth = (WORTH * cost) >> UNIT_SHIFT;
+        let worth = worth::<P>();
         let now = self.load();
         if !now.is_watched() || now.number() != word.number() {
             return;
@@ -269,6 +365,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             _ = self.word.exchange(now, now.unwatched(), Ordering::Relaxed);
         }
     }
+}
+
+/// For how long nobody has written a lock that becomes visible, in the units of watched locks.
+fn worth<P: PooledPlatform>() -> u64 {
+    (WORTH * P::visible_readers().map_or(0, |all| all.cost())) >> UNIT_SHIFT
 }
 
 /// The time in the units of watched locks.
