@@ -3,6 +3,10 @@
 //!
 //! A test build tries the machines and timeouts that found mistakes; a release build, as in `.ci/sim`, tries all.
 
+#[allow(dead_code, reason = "the example needs more of it")]
+#[path = "../examples/bound/victim.rs"]
+mod victim;
+
 use std::cell::Cell;
 
 use fairlock::condvar::ThinCondvar;
@@ -11,72 +15,19 @@ use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::wait::Wait;
 use fairlock_sim::{Machine, Sim, Simulation, begin_thin_locks, busy, now, sleep, stopped};
 use fairlock_testing as _; // the watchdog
+use victim::{How, Victim};
 
-/// How a thread wants the lock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum How {
-    Read,
-    Upgradable,
-    /// First as an upgradable reader, then as a writer.
-    Upgrade,
-    Write,
+fn take_until(lock: &dyn Victim, how: How, deadline: u64) -> bool {
+    let taken = lock.take_with(how, Wait::until_nanos(deadline));
+    if taken {
+        // SAFETY: just taken, in this way.
+        unsafe { lock.change(how) };
+    }
+    taken
 }
 
-/// A lock that adversaries attack.
-trait Victim {
-    fn take_until(&self, how: How, deadline: u64) -> bool;
-    /// # Safety
-    /// The caller holds the lock in this way.
-    unsafe fn leave(&self, how: How);
-
-    fn take(&self, how: How) {
-        assert!(self.take_until(how, u64::MAX));
-    }
-}
-
-macro_rules! victim {
-    ($lock:ty) => {
-        impl Victim for $lock {
-            fn take_until(&self, how: How, deadline: u64) -> bool {
-                let taken = match how {
-                    How::Read => self.read_with(Wait::until_nanos(deadline)),
-                    How::Upgradable | How::Upgrade => {
-                        self.upgradable_read_with(Wait::until_nanos(deadline))
-                    }
-                    How::Write => self.write_with(Wait::until_nanos(deadline)),
-                };
-                if how == How::Upgrade && taken.is_ok() {
-                    // SAFETY: taken above.
-                    unsafe { self.upgrade() };
-                }
-                taken.is_ok()
-            }
-
-            unsafe fn leave(&self, how: How) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match how {
-                        How::Read => self.unlock_read(),
-                        How::Upgradable => self.unlock_upgradable(),
-                        How::Write | How::Upgrade => self.unlock_write(),
-                    }
-                }
-            }
-        }
-    };
-}
-victim!(RwSem<Sim>);
-victim!(ThinRwSem<Sim>);
-
-impl Victim for ThinMutex<Sim> {
-    fn take_until(&self, _how: How, deadline: u64) -> bool {
-        self.lock_with(Wait::until_nanos(deadline)).is_ok()
-    }
-
-    unsafe fn leave(&self, _how: How) {
-        // SAFETY: the caller's promise.
-        unsafe { self.unlock() }
-    }
+fn take(lock: &dyn Victim, how: How) {
+    assert!(take_until(lock, how, u64::MAX));
 }
 
 /// Two locks of a sort.
@@ -101,7 +52,7 @@ fn victims() -> [Victims; 3] {
 }
 
 fn section(lock: &dyn Victim, how: How, ns: u64) {
-    lock.take(how);
+    take(lock, how);
     busy(ns);
     // SAFETY: taken above, in this way.
     unsafe { lock.leave(how) };
@@ -110,7 +61,7 @@ fn section(lock: &dyn Victim, how: How, ns: u64) {
 /// Waits for the lock by attempts of `timeout`; `between` is done after each that failed.
 fn retry(lock: &dyn Victim, how: How, timeout: u64, between: impl Fn()) -> bool {
     while !stopped() {
-        if lock.take_until(how, now() + timeout) {
+        if take_until(lock, how, now() + timeout) {
             return true;
         }
         between();
@@ -272,7 +223,7 @@ fn short_attempts_do_not_starve_those_that_wait_patiently() {
                 simulation.spawn(move || {
                     while !stopped() {
                         waits.begin();
-                        lock.take(how);
+                        take(lock, how);
                         waits.end();
                         busy(SECTION);
                         // SAFETY: taken above, in this way.
@@ -359,14 +310,14 @@ fn a_wait_does_not_time_out_at_a_lock_that_is_free() {
             let taken = Cell::new(None);
             let mut simulation = Simulation::new(&Machine::builtin("two_cpu").unwrap(), 1);
             simulation.spawn(|| {
-                lock.take(How::Write);
+                take(lock, How::Write);
                 sleep(2_000_000);
                 // SAFETY: taken above.
                 unsafe { lock.leave(How::Write) };
             });
             simulation.spawn(|| {
                 sleep(100_000);
-                taken.set(Some(lock.take_until(how, 1_500_000)));
+                taken.set(Some(take_until(lock, how, 1_500_000)));
             });
             for _ in 0..2 {
                 simulation.spawn(|| {

@@ -224,8 +224,8 @@ impl<P: Platform> RwSem<P> {
 
         /// The longest wait, in nanoseconds, that the lock plans for a waiter with
         /// `grants_ahead` grants, to either side, before its own, as measured up to
-        /// now: the sum of (tenure + handoff) over them. Threads of one side may go for good, so that tenures
-        /// get longer.
+        /// now: the sum of (tenure + handoff) over them, if at least half as many threads want the lock. A thread that waits
+        /// by timed attempts may be away when its turn comes, and waits at most twice as long.
         /// Sections longer than a tenure, and threads that the system does not run
         /// although they could, come on top. `None` under the published discipline,
         /// which plans nothing.

@@ -1,0 +1,295 @@
+//! What the bound of a wait is worth: adversaries of the default locks on simulated machines, each with the longest
+//! wait in time with CPUs, in relation to what the lock plans (`planned_wait_ns`, and the sections).
+//!
+//! ```sh
+//! cargo run --release -p fairlock-sim --example bound -- [RUNS] [MACHINE,…] [ADVERSARY]
+//! ```
+//!
+//! RUNS is how many seeds each cell has; ADVERSARY a part of its name. Prints a table of Markdown: the longest wait as a
+//! share of what is planned for it, with a star if it was a thread that waits by attempts, for which twice as much is
+//! planned. Exit 1: a wait was longer than planned; or a lock with ten times the aim, the negative control, kept what the
+//! default plans.
+
+mod adversaries;
+mod victim;
+mod watch;
+
+use std::cell::Cell;
+use std::fmt;
+use std::process::ExitCode;
+
+use adversaries::{ALL, Adversary, Attempts, Life, Part};
+use fairlock::thin::{ThinMutex, ThinRwSem};
+use fairlock::wait::{CancelToken, Wait};
+use fairlock_sim::{Machine, Sim, Simulation, begin_thin_locks, busy, now, random, sleep, stopped};
+use victim::{How, Slow, Victim};
+use watch::Watch;
+
+const RUN_NS: u64 = 100_000_000;
+/// All come at the same time once in so long: [`Life::Leaves`].
+const ROUND_NS: u64 = 50_000_000;
+/// All waits that can be cancelled are, once in so long: [`Attempts::Cancelled`].
+const CANCEL_NS: u64 = 200_000;
+const MOST_LOCKS: usize = 8;
+
+/// The longest wait of some, in relation to what was planned.
+#[derive(Clone, Copy, Default)]
+struct Worst {
+    waited: u64,
+    planned: u64,
+    /// That of a thread that waits by attempts.
+    by_attempts: bool,
+}
+
+impl Worst {
+    fn share(self) -> f64 {
+        self.waited as f64 / self.planned.max(1) as f64
+    }
+
+    fn or(self, other: Self) -> Self {
+        if other.share() > self.share() { other } else { self }
+    }
+}
+
+impl fmt::Display for Worst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.by_attempts { "*" } else { "" };
+        let ms = |ns: u64| ns as f64 / 1e6;
+        write!(
+            f,
+            "{:.2}{mark} ({:.1} of {:.1} ms)",
+            self.share(),
+            ms(self.waited),
+            ms(self.planned)
+        )
+    }
+}
+
+/// A lock, who uses it, and what was found.
+struct Attacked<'a> {
+    lock: &'a dyn Victim,
+    watch: Watch,
+    /// One for each [`CANCEL_NS`].
+    tokens: &'a [CancelToken<Sim>],
+    longest: Cell<u64>,
+    worst: Cell<Worst>,
+}
+
+impl Attacked<'_> {
+    /// One section of thread `me`, by attempts; at several locks by one. Returns whether it had it.
+    fn section(&self, me: usize, part: &Part, how: How, ahead: Ahead) -> bool {
+        loop {
+            self.watch.asks(now(), me);
+            if self.attempt(part, how) {
+                break;
+            }
+            self.watch.gives_up(now(), me);
+            if part.locks > 1 || stopped() {
+                return false;
+            }
+            busy(500);
+        }
+        let waited = self.watch.acquired(now(), me);
+        self.inside(me, part, how);
+        self.note(part, how, ahead, waited);
+        true
+    }
+
+    /// A thread has waited for so long.
+    fn note(&self, part: &Part, how: How, ahead: Ahead, waited: u64) {
+        // Who only tries is promised nothing.
+        if part.attempts == Attempts::Timed(0) || waited <= self.longest.get() * 7 / 10 {
+            return;
+        }
+        let by_attempts = part.attempts != Attempts::Patient;
+        let planned = self.lock.planned_wait_ns(ahead.grants(how));
+        // It may be away when its turn comes.
+        let planned = if by_attempts { 2 * planned } else { planned } + ahead.sections_ns;
+        self.longest.set(self.longest.get().max(waited));
+        self.worst.set(self.worst.get().or(Worst { waited, planned, by_attempts }));
+    }
+
+    fn attempt(&self, part: &Part, how: How) -> bool {
+        match part.attempts {
+            Attempts::Patient => self.lock.take_with(how, Wait::FOREVER),
+            Attempts::Timed(ns) => self.lock.take_with(how, Wait::until_nanos(now() + ns)),
+            Attempts::Cancelled => {
+                let token = &self.tokens[(now() / CANCEL_NS) as usize % self.tokens.len()];
+                self.lock.take_with(how, Wait::FOREVER.cancellable(token))
+            }
+        }
+    }
+
+    fn inside(&self, me: usize, part: &Part, how: How) {
+        busy(part.section_ns / 2);
+        // SAFETY: taken in this way.
+        unsafe { self.lock.change(how) };
+        busy(part.section_ns / 2);
+        self.watch.leaves(now(), me);
+        // SAFETY: as above.
+        unsafe { self.lock.leave(how) };
+        self.watch.left(now(), me);
+    }
+
+    /// Sections for as long as the lock can be had at once.
+    fn hog(&self, me: usize, part: &Part, how: How) {
+        let mut failures = 0;
+        while failures < 5 && !stopped() {
+            if self.lock.take_with(how, Wait::until_nanos(now())) {
+                failures = 0;
+                self.watch.acquired(now(), me);
+                self.inside(me, part, how);
+            } else {
+                failures += 1;
+                busy(500);
+            }
+        }
+    }
+}
+
+/// How many grants may go before that of a thread.
+#[derive(Clone, Copy)]
+struct Ahead {
+    readers: usize,
+    writers: usize,
+    /// How long their sections are.
+    sections_ns: u64,
+}
+
+impl Ahead {
+    fn of(parts: &[Part]) -> Self {
+        let of = |read| {
+            parts.iter().filter(|part| part.how.iter().any(|how| how.is_read() == read)).count()
+        };
+        let (readers, writers) = (of(true), of(false));
+        let longest = parts.iter().map(|part| part.section_ns).max().unwrap_or(0);
+        let turns = if readers > 0 { 2 } else { 1 };
+        Self { readers, writers, sections_ns: turns * longest * parts.len() as u64 }
+    }
+
+    fn grants(&self, how: How) -> usize {
+        let (own, other) =
+            if how.is_read() { (self.readers, self.writers) } else { (self.writers, self.readers) };
+        (own - 1) + if other > 0 { own } else { 0 }
+    }
+}
+
+fn act(attacked: &[Attacked<'_>], me: usize, part: &Part, ahead: Ahead) {
+    let mut turn = 0;
+    while !stopped() {
+        let how = part.how[turn % 2];
+        match part.life {
+            Life::Always => {}
+            Life::Once(ns) => sleep(random(2 * ns)),
+            Life::Leaves => sleep(ROUND_NS - now() % ROUND_NS),
+        }
+        let lock = &attacked[turn % part.locks];
+        turn += 1;
+        if lock.section(me, part, how, ahead) && part.life == Life::Leaves {
+            lock.hog(me, part, how);
+        }
+    }
+    // Waits that had no end.
+    for lock in attacked {
+        lock.note(part, part.how[0], ahead, lock.watch.acquired(now(), me));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    RwLock,
+    Mutex,
+    /// One that is not what it says: [`Slow`].
+    Control,
+}
+
+fn make(form: Form) -> Box<dyn Victim> {
+    match form {
+        Form::RwLock => Box::new(ThinRwSem::<Sim>::new_const()),
+        Form::Mutex => Box::new(ThinMutex::<Sim>::new_const()),
+        Form::Control => Box::new(Slow::new()),
+    }
+}
+
+fn run(form: Form, machine: &Machine, adversary: &Adversary, threads: usize, seed: u64) -> Worst {
+    // SAFETY: no thin lock of an earlier simulation is used any more.
+    unsafe { begin_thin_locks() };
+    let locks: [_; MOST_LOCKS] = std::array::from_fn(|_| make(form));
+    let parts: Vec<_> = (0..threads).map(|thread| (adversary.part)(thread, threads)).collect();
+    let parts: Vec<_> = parts
+        .into_iter()
+        .map(|part| if form == Form::Mutex { Part { how: [How::Write; 2], ..part } } else { part })
+        .collect();
+    let ahead = Ahead::of(&parts);
+    let tokens: Vec<_> = (0..RUN_NS / CANCEL_NS + 1).map(|_| CancelToken::<Sim>::new()).collect();
+    let attacked = locks.each_ref().map(|lock| Attacked {
+        lock: &**lock,
+        watch: Watch::default(),
+        tokens: &tokens,
+        longest: Cell::default(),
+        worst: Cell::default(),
+    });
+    let mut simulation = Simulation::new(machine, seed);
+    for (me, part) in parts.iter().enumerate() {
+        let attacked = &attacked;
+        simulation.spawn(move || act(attacked, me, part, ahead));
+    }
+    if parts.iter().any(|part| part.attempts == Attempts::Cancelled) {
+        simulation.spawn(|| {
+            for (nth, token) in (1..).zip(&tokens) {
+                sleep((nth * CANCEL_NS).saturating_sub(now()));
+                token.cancel();
+            }
+        });
+    }
+    simulation.observe(watch::All(attacked.each_ref().map(|one| one.watch.clone()).to_vec()));
+    let what = adversary.name;
+    simulation.run_for(RUN_NS).unwrap_or_else(|stuck| panic!("{what}, seed {seed}: {stuck}"));
+    attacked.iter().fold(Worst::default(), |worst, one| worst.or(one.worst.get()))
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let runs = arguments.next().map_or(3, |runs| runs.parse().expect("RUNS is a number"));
+    let machines = arguments.next().unwrap_or_else(|| "two_cpu,nvme_8,cascade_lake_96".to_owned());
+    let only = arguments.next().unwrap_or_default();
+    let machines: Vec<_> = machines.split(',').map(|name| (name, machine(name))).collect();
+    if run(Form::Control, &machine("nvme_8"), &ALL[0], 8, 0).share() <= 1.0 {
+        println!("a lock with ten times the aim keeps the bound: nothing is checked");
+        return ExitCode::FAILURE;
+    }
+    let (mut count, mut beyond) = (0, 0);
+    for (form, lock) in [(Form::RwLock, "RwLock"), (Form::Mutex, "Mutex")] {
+        for threads in [8, 60] {
+            print!("| {lock}, {threads} threads |");
+            machines.iter().for_each(|(name, _)| print!(" {name} |"));
+            println!("\n|---|{}", "---|".repeat(machines.len()));
+            let mut worst = vec![Worst::default(); machines.len()];
+            let fits = |one: &&Adversary| {
+                one.name.contains(&only) && (form == Form::RwLock || one.of_mutex)
+            };
+            for adversary in ALL.iter().filter(fits) {
+                print!("| {} |", adversary.name);
+                for ((_, machine), worst) in machines.iter().zip(&mut worst) {
+                    let found = (0..runs)
+                        .map(|seed| run(form, machine, adversary, threads, seed))
+                        .inspect(|found| beyond += u32::from(found.share() > 1.0))
+                        .fold(Worst::default(), Worst::or);
+                    count += runs;
+                    print!(" {found} |");
+                    *worst = worst.or(found);
+                }
+                println!();
+            }
+            print!("| bound / worst seen |");
+            worst.iter().for_each(|worst| print!(" **{:.1}** |", 1.0 / worst.share()));
+            println!("\n");
+        }
+    }
+    println!("{count} runs; waits beyond the bound in {beyond} of them.");
+    if beyond == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn machine(name: &str) -> Machine {
+    Machine::builtin(name).expect("a machine that is built in")
+}

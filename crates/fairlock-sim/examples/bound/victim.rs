@@ -1,0 +1,135 @@
+//! The locks that are attacked, by what all of them can.
+
+use fairlock::rwsem::{Policy, RwSem, TenurePolicy};
+use fairlock::thin::{ThinMutex, ThinRwSem};
+use fairlock::wait::Wait;
+use fairlock_sim::Sim;
+
+/// How a thread wants the lock; a mutex has one way only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum How {
+    Read,
+    /// And once more, inside.
+    ReadTwice,
+    Upgradable,
+    /// First as an upgradable reader, then as a writer.
+    Upgrade,
+    Write,
+    /// First as a writer, then as a reader.
+    Downgrade,
+}
+
+impl How {
+    /// Whether it waits among the readers.
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::ReadTwice)
+    }
+}
+
+pub trait Victim {
+    fn take_with(&self, how: How, wait: Wait<'_, Sim>) -> bool;
+    /// The second half of a section.
+    ///
+    /// # Safety
+    /// The caller has taken the lock in this way.
+    unsafe fn change(&self, how: How);
+    /// # Safety
+    /// The caller has taken the lock in this way, and [changed](Self::change) it.
+    unsafe fn leave(&self, how: How);
+    fn planned_wait_ns(&self, grants_ahead: usize) -> u64;
+}
+
+macro_rules! victim {
+    ($lock:ty) => {
+        impl Victim for $lock {
+            fn take_with(&self, how: How, wait: Wait<'_, Sim>) -> bool {
+                match how {
+                    How::Read | How::ReadTwice => self.read_with(wait),
+                    How::Upgradable | How::Upgrade => self.upgradable_read_with(wait),
+                    How::Write | How::Downgrade => self.write_with(wait),
+                }
+                .is_ok()
+            }
+
+            unsafe fn change(&self, how: How) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match how {
+                        How::ReadTwice => self.read_recursive(),
+                        How::Upgrade => self.upgrade(),
+                        How::Downgrade => self.downgrade(),
+                        How::Read | How::Upgradable | How::Write => {}
+                    }
+                }
+            }
+
+            unsafe fn leave(&self, how: How) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match how {
+                        How::Read | How::Downgrade => self.unlock_read(),
+                        How::ReadTwice => {
+                            self.unlock_read();
+                            self.unlock_read();
+                        }
+                        How::Upgradable => self.unlock_upgradable(),
+                        How::Upgrade | How::Write => self.unlock_write(),
+                    }
+                }
+            }
+
+            fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
+                self.planned_wait_ns(grants_ahead).expect("the default plans its waits")
+            }
+        }
+    };
+}
+victim!(RwSem<Sim>);
+victim!(ThinRwSem<Sim>);
+
+impl Victim for ThinMutex<Sim> {
+    fn take_with(&self, _: How, wait: Wait<'_, Sim>) -> bool {
+        self.lock_with(wait).is_ok()
+    }
+
+    unsafe fn change(&self, _: How) {}
+
+    unsafe fn leave(&self, _: How) {
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock() }
+    }
+
+    fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
+        self.planned_wait_ns(grants_ahead)
+    }
+}
+
+/// The negative control: a lock with ten times the aim of the default, which says that it is the default.
+pub struct Slow(ThinRwSem<Sim>);
+
+impl Slow {
+    pub fn new() -> Self {
+        let aim = 10 * TenurePolicy::DEFAULT.aim;
+        Self(ThinRwSem::new(Policy::tenure(TenurePolicy { aim, ..TenurePolicy::DEFAULT })))
+    }
+}
+
+impl Victim for Slow {
+    fn take_with(&self, how: How, wait: Wait<'_, Sim>) -> bool {
+        self.0.take_with(how, wait)
+    }
+
+    unsafe fn change(&self, how: How) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.change(how) };
+    }
+
+    unsafe fn leave(&self, how: How) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.leave(how) };
+    }
+
+    fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
+        Victim::planned_wait_ns(&ThinRwSem::<Sim>::new_const(), grants_ahead)
+    }
+}
