@@ -75,6 +75,7 @@ fn a_guard_that_is_unlocked_fairly_leaves_the_lock_free() {
     for _ in 0..2 {
         Guard::unlock_fair(lock.upgradable_read());
         assert!(lock.try_write().is_some());
+        assert!(lock.try_upgradable_read().is_some());
         // The second time it is inflated.
         let reader = lock.read();
         drop(Guard::try_upgrade_for(lock.upgradable_read(), SHORT).err().unwrap());

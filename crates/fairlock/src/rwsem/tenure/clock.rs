@@ -472,6 +472,18 @@ mod tests {
         );
     }
 
+    #[test]
+    fn each_that_comes_shortens_the_tenure_and_nobody_who_leaves_makes_it_longer() {
+        let mut clock = TenureClock::new();
+        clock.first_comes(1_000_000_000, Kind::Writer, waiting(0, 1), SHAPE);
+        let mut end_with = |writers| {
+            clock.another_comes(waiting(0, writers), SHAPE);
+            clock.end()
+        };
+        let ends = [2, 3, 2, 8].map(&mut end_with);
+        assert!(ends[0] > ends[1] && ends[1] == ends[2] && ends[2] > ends[3], "{ends:?}");
+    }
+
     /// Only readers that have the lock show that waiting writers gave it up, and only where a writer had it last.
     #[test]
     fn writers_that_did_not_leave_the_lock_to_readers_have_a_whole_tenure() {
