@@ -318,6 +318,7 @@ mod tests {
         }
         assert!(pool.at(500).is_null() && pool.at(u32::MAX).is_null() && pool.is_drained());
         items.into_iter().for_each(|item| pool.give(item));
+        assert!(!pool.is_drained());
         let again: Vec<_> = (0..500).map(|_| take(&pool)).collect();
         assert_eq!(addresses(&again), made);
     }

@@ -68,3 +68,17 @@ fn a_lock_that_was_upgradably_read_becomes_thin_again() {
     (0..1_000).for_each(|_| drop(lock.upgradable_read()));
     assert!(!is_inflated());
 }
+
+#[test]
+fn a_guard_that_is_unlocked_fairly_leaves_the_lock_free() {
+    let lock = RwLock::new(0);
+    for _ in 0..2 {
+        Guard::unlock_fair(lock.upgradable_read());
+        assert!(lock.try_write().is_some());
+        assert!(lock.try_upgradable_read().is_some());
+        // The second time it is inflated.
+        let reader = lock.read();
+        drop(Guard::try_upgrade_for(lock.upgradable_read(), SHORT).err().unwrap());
+        drop(reader);
+    }
+}

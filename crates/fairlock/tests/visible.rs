@@ -6,7 +6,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use fairlock::events::EventCounts;
+use fairlock::events::{Event, EventCounts, global, set_counting};
 use fairlock::platform::{Native, System};
 use fairlock::{RawRwLock, RwLock, RwLockExt, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use fairlock_testing::{rounds, scope, until};
@@ -35,6 +35,19 @@ fn a_visible_reader_keeps_a_writer_out_until_it_leaves() {
     assert!(!lock.is_locked());
     *lock.write() += 1;
     assert_eq!(*lock.read(), 2);
+}
+
+#[test]
+fn readers_that_are_shown_and_revoked_are_counted() {
+    let counts = || [Event::ReadersShown, Event::ReadersRevoked].map(|event| global().get(event));
+    let lock = RwLock::new(0);
+    set_counting(true);
+    let before = counts();
+    if show(&lock) {
+        assert!(counts()[0] > before[0]);
+        *lock.write() = 1;
+        assert!(!raw(&lock).shows_readers() && counts()[1] > before[1]);
+    }
 }
 
 #[test]

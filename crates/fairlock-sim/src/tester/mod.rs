@@ -38,6 +38,7 @@
 //! | 13 | a saturating count of waiters | | | not expressible: there is no such count, and no futex word that several wait on |
 //! | 14 | a writer that gives up wakes nobody | `rwsem:writer-phase` | 187 | deadlock |
 //! | 15 | `try_read` counts itself for a moment | `rwsem:handoff` | 86 | deadlock |
+//! | 16 | who asks whether it is first is told of another | `rwsem:handoff` | 2 | deadlock |
 
 mod failure;
 mod minimise;

@@ -274,3 +274,32 @@ impl<P: System> Shown<P> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+
+    /// Which of so many calls are told `true`, counted from one.
+    fn told(calls: usize, what: impl Fn() -> bool) -> Vec<usize> {
+        (1..=calls).filter(|_| what()).collect()
+    }
+
+    #[test]
+    fn a_thread_has_locks_watched_ever_less_often() {
+        let periods = Periods::new();
+        assert_eq!(told(500, || periods.ends()), [64, 64 + 128, 64 + 128 + 256]);
+        periods.period.set(LAST_PERIOD);
+        periods.left.set(1);
+        let last = LAST_PERIOD as usize;
+        assert_eq!(told(2 * last, || periods.ends()), [1, 1 + last]);
+    }
+
+    #[test]
+    fn a_crowd_is_watched_the_first_time_and_then_half_as_often_each_time() {
+        let shown = Shown::<Native>::new();
+        assert_eq!(told(20, || shown.meets_crowd()), [1, 2, 4, 8, 16]);
+        let many = TOO_MANY_MISSES as usize;
+        assert_eq!(told(2 * many, || shown.has_too_many()), [many, 2 * many]);
+    }
+}

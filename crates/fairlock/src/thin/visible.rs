@@ -188,3 +188,19 @@ impl<P: Platform> VisibleReaders<P> {
         moved
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+
+    #[test]
+    fn the_cost_of_revoking_is_an_average_that_one_long_time_hardly_moves() {
+        let readers = VisibleReaders::<Native>::new();
+        assert_eq!(readers.cost(), FIRST_COST_NS);
+        (0..100).for_each(|_| readers.took(800));
+        assert!((800..=808).contains(&readers.cost()), "{}", readers.cost());
+        readers.took(u64::MAX);
+        assert!((1_100..=1_200).contains(&readers.cost()), "{}", readers.cost());
+    }
+}

@@ -16,3 +16,15 @@ impl Contended {
         now.wrapping_sub(self.0.replace(now)) < ns
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_comes_again_only_within_that_time() {
+        let contended = Contended::new();
+        let again = [1_000, 1_009, 1_018, 1_028, 1_030].map(|now| contended.again_within(10, now));
+        assert_eq!(again, [false, true, true, false, true]);
+    }
+}

@@ -527,10 +527,10 @@ impl StealClock {
     /// A look at the clock, if one is due.
     #[cold]
     pub(crate) fn look<P: System>(&self) -> Option<Look> {
-        if self.left.get() > 0 {
-            return None;
-        }
-        let now = P::now();
+        (self.left.get() == 0).then(|| self.look_at(P::now()))
+    }
+
+    fn look_at(&self, now: u64) -> Look {
         let before = self.stride.get();
         let since = now.wrapping_sub(self.looked.replace(now)).max(1);
         // As many steals as fit into the interval at the recent rate. The stride at most doubles: after
@@ -539,7 +539,7 @@ impl StealClock {
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);
         self.left.set(stride);
-        Some(Look { now, since, steals: before })
+        Look { now, since, steals: before }
     }
 }
 
@@ -547,7 +547,7 @@ impl StealClock {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::Wait;
+    use super::{StealClock, Wait};
     use crate::platform::Native;
 
     /// A condition is waited for in a loop, each time with the same argument.
@@ -563,5 +563,19 @@ mod tests {
         assert_eq!(first, second);
         let [first, second] = deadlines(Wait::within(hour));
         assert!(first < second);
+    }
+
+    /// Sections of no time: the clock is looked at half as often after each look, up to a limit.
+    #[test]
+    fn the_clock_is_looked_at_less_often_beside_short_sections() {
+        let clock = StealClock::new();
+        clock.looked.set(1_000);
+        let mut looks = vec![];
+        for _ in 0..100 {
+            if clock.count() {
+                looks.push(clock.look_at(1_000).steals);
+            }
+        }
+        assert_eq!(looks, [1, 2, 4, 8, 16, 32, 32]);
     }
 }

@@ -202,9 +202,30 @@ mod tests {
     fn a_wait_that_was_given_up_is_not_counted() {
         let meetings = Meetings::new();
         meetings.end(1_000_000, 1_000_050);
-        for now in (0..1_000).map(|i| 1_000_100 + i * 10) {
+        for _ in 0..1_000 {
             let part = meetings.begin(1);
-            assert!(part != Part::Follows || !meetings.follows(now));
+            assert!(part != Part::Follows || !meetings.follows(1_000_060));
         }
+    }
+
+    #[test]
+    fn after_a_sleep_timing_begins_anew() {
+        let meetings = Meetings::new();
+        let stands_back = |wait| {
+            for _ in 0..ENOUGH {
+                match meetings.begin(1) {
+                    Part::Times => meetings.end(1_000, 1_000 + wait),
+                    Part::Follows if meetings.follows(1_010 + wait) => return true,
+                    _ => {}
+                }
+            }
+            false
+        };
+        let close = 50;
+        assert_eq!([close; 4].map(stands_back), [false, false, false, true]);
+        assert_eq!(
+            [2 * STAND_BACK_NS, close, close, close, close].map(stands_back),
+            [false, false, false, false, true]
+        );
     }
 }

@@ -508,6 +508,7 @@ mod tests {
         assert!(round_trip(5, u64::MAX));
         assert!(round_trip(0, (1 << 22) - 2));
         assert!(round_trip((1 << 35) - 1, 1 << 35));
+        assert!(round_trip(1 << 35, (1 << 35) + 2 * (TO_THE_END - 1) + 1), "as long as can be");
         // Pages and blocks of large files and address spaces.
         assert!(round_trip(1 << 44, (1 << 44) + 4095));
         assert!(round_trip(0x7fff_ffff_f000, 0x7fff_ffff_ffff));

@@ -53,3 +53,20 @@ impl Striping {
         is_useful
     }
 }
+
+#[cfg(all(test, not(fairlock_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_are_of_use_if_most_ranges_are_had_by_them() {
+        let mut striping = Striping::begin(0, 100);
+        let mut look = |misses, uses| {
+            (0..misses).for_each(|_| striping.count_miss());
+            (striping.is_due(2), striping.is_useful(uses))
+        };
+        assert_eq!(look(15, 100 + 60), (false, true));
+        assert_eq!(look(16, 160 + 63), (true, false), "of the last ones only");
+        assert_eq!(look(16, 223 + 64), (true, true));
+    }
+}

@@ -7,13 +7,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fairlock_testing::rounds;
+use fairlock_testing::{join, rounds, scope, until};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
 
 use super::model::{Model, POSITIONS, Places, span};
 use super::rules::{Step, choose, part, step};
 use super::{Lock, ReadGuard, WriteGuard};
+use crate::events::{Event, EventCounts};
 use crate::range::{RangeError, RangePolicy};
 use crate::wait::{CancelToken, Kind, Wait};
 
@@ -353,4 +354,31 @@ fn everybody_who_can_go_on_is_woken() {
         });
     }
     super::assert_free(lock);
+}
+
+/// Whoever sleeps, is woken to compete, or gives up is counted, in the counts that the lock was given.
+#[test]
+fn sleeps_wake_ups_and_failures_are_counted() {
+    static COUNTS: [EventCounts; 2] = [const { EventCounts::new() }; 2];
+    for (policy, counts) in [RangePolicy::FIFO, RangePolicy::DEFAULT].into_iter().zip(&COUNTS) {
+        let counted = || {
+            [Event::SleepWriter, Event::WakeWriter, Event::WriteFail, Event::ReadFail]
+                .map(|event| counts.get(event) > 0)
+        };
+        let lock = Lock::with_policy(policy);
+        lock.set_events(Some(counts));
+        let held = lock.write(5..20).unwrap();
+        scope(|s| {
+            let waits = s.spawn(|| drop(lock.write(0..10)));
+            until(|| counts.get(Event::SleepWriter) > 0);
+            assert_eq!(counted(), [true, false, false, false]);
+            drop(held);
+            join(waits);
+        });
+        let wakes = policy != RangePolicy::FIFO;
+        assert_eq!(counted(), [true, wakes, false, false]);
+        let _held = lock.write(5..20);
+        lock.write_with(0..10, Wait::within(Duration::from_millis(1))).unwrap_err();
+        assert_eq!(counted(), [true, wakes, true, false]);
+    }
 }

@@ -452,4 +452,47 @@ mod tests {
             }
         }
     }
+
+    /// A hand-over that takes longer, and a lock that lies idle longer meanwhile, make the shortest tenure longer.
+    #[test]
+    fn the_shortest_tenure_follows_what_a_hand_over_is_measured_to_take() {
+        let mut clock = TenureClock::new();
+        let mut shortest = |note: fn(&mut TenureClock, u64), ns| {
+            (0..200).for_each(|_| note(&mut clock, ns));
+            clock.length(usize::MAX, Some(u64::MAX), SHAPE)
+        };
+        let lengths = [
+            shortest(TenureClock::note_leaving, 10_000),
+            shortest(TenureClock::note_idle, 10_000),
+            shortest(TenureClock::note_leaving, 0),
+            shortest(TenureClock::note_idle, 0),
+        ];
+        assert!(
+            lengths[0] < lengths[1] && lengths[1] > lengths[2] && lengths[2] > lengths[3],
+            "{lengths:?}"
+        );
+    }
+
+    #[test]
+    fn each_that_comes_shortens_the_tenure_and_nobody_who_leaves_makes_it_longer() {
+        let mut clock = TenureClock::new();
+        clock.first_comes(1_000_000_000, Kind::Writer, waiting(0, 1), SHAPE);
+        let mut end_with = |writers| {
+            clock.another_comes(waiting(0, writers), SHAPE);
+            clock.end()
+        };
+        let ends = [2, 3, 2, 8].map(&mut end_with);
+        assert!(ends[0] > ends[1] && ends[1] == ends[2] && ends[2] > ends[3], "{ends:?}");
+    }
+
+    /// Only readers that have the lock show that waiting writers gave it up, and only where a writer had it last.
+    #[test]
+    fn writers_that_did_not_leave_the_lock_to_readers_have_a_whole_tenure() {
+        for side in [Kind::Reader, Kind::Writer] {
+            let mut clock = TenureClock::new();
+            clock.next_takes(1_000_000_000, side, waiting(0, 0), SHAPE);
+            clock.first_comes(1_000_001_000, side, waiting(1, 1), SHAPE);
+            assert_eq!(clock.used, [u64::MAX; 2]);
+        }
+    }
 }

@@ -234,4 +234,12 @@ mod tests {
         }
         assert!(ages.at(100).is_some() && ages.at(101).is_some());
     }
+
+    #[test]
+    fn a_thread_that_begins_has_waited_for_nothing() {
+        let ages = Ages::new();
+        ages.note(1, 100, 200);
+        ages.forget_all();
+        assert!(!ages.any.get() && ages.ages.iter().all(|cell| cell.get().lock == 0));
+    }
 }

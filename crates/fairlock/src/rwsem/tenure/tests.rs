@@ -21,14 +21,18 @@ fn busy() -> Turns<Native> {
 fn a_lock_is_told_of_its_steals_once() {
     let lock = busy();
     let me = Native::thread();
-    for in_turns in [false, true, false] {
+    let at_once = || lock.steal_at_once(Access::Exclusive);
+    let again = || lock.take_again(me, Access::Exclusive).map(|again| again.note(me)).is_some();
+    let cases: [(bool, &dyn Fn() -> bool); 4] =
+        [(false, &at_once), (true, &at_once), (false, &again), (true, &again)];
+    for (in_turns, steal) in cases {
         lock.holder().set_in_turns(in_turns);
         let before = lock.holder().steals();
         let told = || lock.holder().steals() - before;
         let mut steals = 0;
         let least = if in_turns { 100_000 } else { 1_000 };
         while steals < least || told() == 0 {
-            assert!(lock.steal_at_once(Access::Exclusive));
+            assert!(steal());
             assert!(lock.leave_again(me));
             steals += 1;
         }
@@ -44,10 +48,62 @@ fn a_lock_is_told_of_its_steals_once() {
 fn an_age_ends_where_a_thread_takes_the_lock_again() {
     let lock = busy();
     let me = Native::thread();
-    me.tenure.ages.note(lock.id(), 5_000_000, Native::now());
-    assert!(me.tenure.ages.at(lock.id()).is_some());
-    assert!(lock.write_again());
-    assert!(me.tenure.ages.at(lock.id()).is_none());
+    let ways: [&dyn Fn() -> bool; 3] =
+        [&|| lock.write_again(), &|| lock.steal_at_once(Access::Exclusive), &|| {
+            lock.take_write_at_once()
+        }];
+    for take in ways {
+        me.tenure.ages.note(lock.id(), 5_000_000, Native::now());
+        assert!(me.tenure.ages.at(lock.id()).is_some());
+        assert!(take());
+        assert!(me.tenure.ages.at(lock.id()).is_none());
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+    }
+}
+
+#[test]
+fn where_threads_take_turns_only_the_last_holder_takes_the_lock_past_the_queue() {
+    let lock = busy();
+    let takes = || {
+        let taken = lock.steal_at_once(Access::Exclusive);
+        if taken {
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        }
+        taken
+    };
+    for in_turns in [false, true] {
+        lock.holder().set_in_turns(in_turns);
+        assert!(takes());
+        lock.seem_last();
+        let other = std::thread::scope(|s| s.spawn(takes).join().unwrap());
+        assert_eq!(other, !in_turns);
+    }
+}
+
+#[test]
+fn a_lock_that_is_held_is_not_idle() {
+    let lock = busy();
+    assert!(lock.is_idle());
+    assert!(lock.steal_at_once(Access::Exclusive));
+    assert!(!lock.is_idle());
+}
+
+/// Who holds the lock past the end of the tenure yields, and later closes the lock.
+#[test]
+fn a_holder_that_is_late_gives_way_and_at_last_closes_the_lock() {
+    let lock = busy();
+    let me = Native::thread();
+    let look = |late| {
+        Turns::watch_clock(&lock.word, lock.holder(), me, 1_000 + late);
+        (lock.gives_way(me), lock.word.load(Ordering::Relaxed).is_closed())
+    };
+    lock.holder().set_end(1_000);
+    assert_eq!(look(LATE_NS - 1), (false, false));
+    assert_eq!(look(LATE_NS), (true, false));
+    assert_eq!(look(LOST_NS - 1), (true, false));
+    assert_eq!(look(LOST_NS), (true, true));
 }
 
 /// While a writer waits for the readers inside, others hold off, but go in after a moment if it
@@ -152,9 +208,13 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
         asks();
         lock.ask_no_more(q, &writer);
         assert!(asked(), "the reader is next, and sleeps");
+    });
+    assert!(lock.holder().is_awaited());
+    lock.with_queue(|q| {
         lock.leave(q, &writer, &mut wakes);
         lock.leave(q, &reader, &mut wakes);
     });
+    assert!(!lock.holder().is_awaited());
     wakes.wake_all();
     // SAFETY: taken above.
     unsafe { lock.unlock_write() };
