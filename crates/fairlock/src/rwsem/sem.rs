@@ -780,8 +780,8 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for reading.
     pub(crate) unsafe fn downgrade_upgradable(&self) {
-        // Release: the next upgradable reader may write what this one has read.
-        let before = self.word.clear(Flags::UPGRADABLE, Ordering::Release);
+        // Relaxed: it stays counted as a reader, and wrote nothing. Who writes next waits until it leaves, by a Release.
+        let before = self.word.clear(Flags::UPGRADABLE, Ordering::Relaxed);
         if before.has_waiters() {
             // It stays inside, as a reader.
             self.upgradable_left(before.with_reader());
