@@ -20,7 +20,7 @@ use crate::disturbance::Disturbance;
 use crate::error::{Error, unknown};
 use crate::flags::check_are_had;
 use crate::locks::custom;
-use crate::plan::{check_program, check_scenario, once, parse_cases};
+use crate::plan::{check_overcommit, check_program, check_scenario, once, parse_cases, within};
 use crate::workload::scenario::file;
 
 /// The most threads that a simulated machine takes.
@@ -275,28 +275,13 @@ fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
 }
 
 fn check(flags: &SimFlags) -> Result<(), Error> {
-    if flags.threads.contains(&0) {
-        return Err(Error::usage("--threads 0 makes no sense: use 1 or more"));
-    }
-    if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
-        return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
-    }
-    if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
-        return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
-    }
+    within("--threads", &flags.threads, 1..=MOST_THREADS)?;
+    within("--reads", &flags.reads, 0..=100)?;
     check_program(&flags.program, &flags.section, &flags.reads)?;
     Disturbance::background(flags.background)?;
-    if let Some(percent) = flags.stolen.filter(|percent| !(0.0..=95.0).contains(percent)) {
-        return Err(Error::usage(format!("--stolen {percent:?} makes no sense: use 0 to 95")));
-    }
-    if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
-    }
-    if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= 64.0)) {
-        return Err(Error::usage(format!(
-            "--overcommit {x:?} makes no sense: use more than 0, and 64 at most"
-        )));
-    }
+    within("--stolen", flags.stolen.as_slice(), 0.0..=95.0)?;
+    within("--cs-load", &flags.cs_load, 0..=1_000_000)?;
+    check_overcommit(&flags.overcommit, 64.0)?;
     if let Some(duration) = flags.duration.filter(|time| !DURATIONS.contains(time)) {
         let duration = humantime::format_duration(duration);
         return Err(Error::usage(format!("--duration {duration} makes no sense: use 100us to 1h")));
