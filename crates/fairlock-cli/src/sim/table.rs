@@ -165,10 +165,13 @@ fn spread(row: &Row, per_s: PerSecond) -> String {
     })
 }
 
+/// Whether a column says nothing of a row.
+type IsNothing<'a> = &'a dyn Fn(&Row) -> bool;
+
 /// A column that is the same in all rows, or empty, says nothing.
 fn leave_out_what_says_nothing(table: &mut Table, rows: &Rows<'_>) {
     let first = rows.all()[0];
-    let is_nothing: [(_, &dyn Fn(&Row) -> bool); 5] = [
+    let is_nothing: [(_, IsNothing<'_>); 5] = [
         ("machine", &|row| row.machine == first.machine),
         ("side", &|row| row.side == Side::Write),
         ("overcommit", &|row| row.overcommit.is_none()),
