@@ -16,15 +16,17 @@ impl Caller {
     }
 }
 
-/// The body of a function of the header: calls a function with its arguments and, as one more, the
-/// [`Caller`]. On x86-64 the function is naked: nothing is on the stack yet but the return address, and the
+/// The body of a function of the header: calls a function of [`ways`](crate::ways) with its arguments and,
+/// as one more, the [`Caller`]. On x86-64 the function is naked: nothing is on the stack yet but the return address, and the
 /// arguments are where that other function expects them.
 #[cfg(target_arch = "x86_64")]
 macro_rules! with_caller {
-    ($function:ident($a:ident)) => { with_caller!(@"rsi" $function) };
-    ($function:ident($a:ident, $b:ident)) => { with_caller!(@"rdx" $function) };
-    ($function:ident($a:ident, $b:ident, $c:ident)) => { with_caller!(@"rcx" $function) };
-    (@$register:literal $function:ident) => {
+    ($function:ident::<$way:ident>($a:ident)) => { with_caller!(@"rsi" $function::<$way>) };
+    ($function:ident::<$way:ident>($a:ident, $b:ident)) => { with_caller!(@"rdx" $function::<$way>) };
+    ($function:ident::<$way:ident>($a:ident, $b:ident, $c:ident)) => {
+        with_caller!(@"rcx" $function::<$way>)
+    };
+    (@$register:literal $function:path) => {
         std::arch::naked_asm!(
             concat!("mov ", $register, ", [rsp]"),
             "jmp {}",
@@ -35,9 +37,9 @@ macro_rules! with_caller {
 
 #[cfg(not(target_arch = "x86_64"))]
 macro_rules! with_caller {
-    ($function:ident($($argument:ident),*)) => {
+    ($function:ident::<$way:ident>($($argument:ident),*)) => {
         // SAFETY: the caller's promise.
-        unsafe { $function($($argument,)* $crate::caller::Caller(0)) }
+        unsafe { $function::<$way>($($argument,)* $crate::caller::Caller(0)) }
     };
 }
 

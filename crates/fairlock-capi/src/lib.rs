@@ -2,8 +2,8 @@
 //!
 //! Rust programs use the crate `fairlock`. This one is its C interface: the functions and types of
 //! `include/fairlock.h`, which is generated from here and says how to use them. `home` is how a
-//! lock lives in a struct of the C program; `errno` and `deadline` translate results and times;
-//! each of the other modules has one kind of lock or tool.
+//! lock lives in a struct of the C program; `ways` is how locks are taken and given up; `errno` and
+//! `deadline` translate results and times; each of the other modules has one kind of lock or tool.
 //!
 //! No function panics on what a caller can pass, and a panic would end the process rather
 //! than unwind through C.
@@ -32,6 +32,7 @@ mod rwlock;
 mod sem;
 mod stats;
 mod version;
+mod ways;
 
 pub use cancel::*;
 pub use cond::*;

@@ -7,12 +7,14 @@ use fairlock::ticket::BatchedTicketLock;
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
-use crate::caller::{Caller, with_caller};
+use crate::caller::with_caller;
 use crate::cancel::fairlock_cancel_t;
 use crate::counted::Counted;
-use crate::deadline::Deadline;
-use crate::errno::{Errno, busy_unless, not_held_unless, status};
+use crate::errno::{Errno, busy_unless, status};
 use crate::home::{self, Home};
+use crate::ways::{
+    Hold, Way, attempt, cancellable, interruptible, take, unlock, unlock_fair, until,
+};
 
 /// No batches, but turns.
 pub const FAIRLOCK_BATCH_NONE: u32 = 0;
@@ -89,52 +91,6 @@ macro_rules! any {
 }
 
 impl Kind {
-    #[inline(always)]
-    fn lock(&self) {
-        match self {
-            Self::Thin(lock) => lock.lock(),
-            Self::Fixed(fixed) => fixed.lock(),
-        }
-    }
-
-    fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        any!(self, lock => lock.lock_with(wait))
-    }
-
-    fn try_lock(&self) -> bool {
-        any!(self, lock => lock.try_lock())
-    }
-
-    /// # Safety
-    /// The mutex is held, by the caller or else as the caller's mistake.
-    #[inline(always)]
-    unsafe fn unlock(&self) {
-        match self {
-            // SAFETY: the caller's promise.
-            Self::Thin(lock) => unsafe { lock.unlock() },
-            // SAFETY: the same.
-            Self::Fixed(fixed) => unsafe { fixed.unlock() },
-        }
-    }
-
-    /// As [`unlock`](Self::unlock), fairly: those whose turn it is have the mutex before anyone who
-    /// comes later.
-    ///
-    /// # Safety
-    /// As for [`unlock`](Self::unlock).
-    unsafe fn unlock_fair(&self) {
-        // SAFETY: the caller's promise.
-        any!(self, lock => unsafe { lock.unlock_fair() });
-    }
-
-    #[inline(always)]
-    fn is_locked(&self) -> bool {
-        match self {
-            Self::Thin(lock) => lock.is_locked(),
-            Self::Fixed(fixed) => fixed.is_locked(),
-        }
-    }
-
     fn is_contended(&self) -> bool {
         any!(self, lock => lock.is_contended())
     }
@@ -148,51 +104,52 @@ impl Kind {
     }
 }
 
-impl Mutex {
-    /// Takes the mutex; always `Ok`.
+/// There is one way to have a mutex.
+impl Way for Kind {
+    type Home = fairlock_mutex_t;
+    type Lock = Self;
+    const ACCESS: Access = Access::Write;
+
+    fn attempt(mutex: &Self) -> bool {
+        any!(mutex, lock => lock.try_lock())
+    }
+
+    fn wait(mutex: &Self, wait: Wait<'_>) -> Result<(), WaitError> {
+        any!(mutex, lock => lock.lock_with(wait))
+    }
+
     #[inline(always)]
-    fn lock(&self, at: Caller) -> Result<(), Errno> {
-        if self.has_name() {
-            // It does not end without the lock.
-            let _ = self.lock_with(Wait::FOREVER, at);
-        } else {
-            Kind::lock(self);
+    fn take(mutex: &Self) -> Result<(), WaitError> {
+        match mutex {
+            Self::Thin(lock) => lock.lock(),
+            Self::Fixed(fixed) => fixed.lock(),
         }
         Ok(())
     }
+}
 
-    #[inline(never)]
-    fn lock_with(&self, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
-        self.take(Access::Write, at, Kind::try_lock, |mutex| mutex.lock_with(wait))
-    }
-
-    fn try_lock(&self, at: Caller) -> bool {
-        self.attempt(Access::Write, at, Kind::try_lock)
-    }
-
-    /// Releases the mutex, if anyone holds it.
+impl Hold for Kind {
     #[inline(always)]
-    fn unlock(&self, (): ()) -> Result<(), Errno> {
-        not_held_unless(self.is_locked())?;
-        // SAFETY: held; by the caller, or else as the caller's mistake.
-        unsafe { if self.has_name() { self.unlock_counted() } else { Kind::unlock(self) } }
-        Ok(())
+    fn is_held(mutex: &Self) -> bool {
+        match mutex {
+            Self::Thin(lock) => lock.is_locked(),
+            Self::Fixed(fixed) => fixed.is_locked(),
+        }
     }
 
-    /// # Safety
-    /// As for [`Kind::unlock`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn unlock_counted(&self) {
+    #[inline(always)]
+    unsafe fn release(mutex: &Self) {
+        match mutex {
+            // SAFETY: the caller's promise.
+            Self::Thin(lock) => unsafe { lock.unlock() },
+            // SAFETY: the same.
+            Self::Fixed(fixed) => unsafe { fixed.unlock() },
+        }
+    }
+
+    unsafe fn release_fair(mutex: &Self) {
         // SAFETY: the caller's promise.
-        self.leave(Access::Write, |mutex| unsafe { mutex.unlock() });
-    }
-
-    fn unlock_fair(&self) -> Result<(), Errno> {
-        not_held_unless(self.is_locked())?;
-        // SAFETY: held; by the caller, or else as the caller's mistake.
-        self.leave(Access::Write, |mutex| unsafe { mutex.unlock_fair() });
-        Ok(())
+        any!(mutex, lock => unsafe { lock.unlock_fair() });
     }
 }
 
@@ -212,7 +169,7 @@ impl Fixed {
     }
 
     /// # Safety
-    /// As for [`Kind::unlock`].
+    /// As for [`Hold::release`].
     #[cold]
     #[inline(never)]
     unsafe fn unlock(&self) {
@@ -244,7 +201,7 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    status(unsafe { home::destroy(mutex, |mutex| !mutex.is_locked() && !mutex.is_contended()) })
+    status(unsafe { home::destroy(mutex, |mutex| !Kind::is_held(mutex) && !mutex.is_contended()) })
 }
 
 /// Gives back what the mutex has of the library's because threads have waited for it: 640 bytes,
@@ -269,12 +226,7 @@ pub unsafe extern "C" fn fairlock_mutex_trim(mutex: *mut fairlock_mutex_t) -> c_
 #[unsafe(no_mangle)]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    with_caller!(lock_from(mutex))
-}
-
-unsafe extern "C" fn lock_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a mutex.
-    unsafe { home::with(mutex, at, Mutex::lock) }
+    with_caller!(take::<Kind>(mutex))
 }
 
 /// Takes the mutex if that needs no waiting, and overtakes nobody whose turn it is. May
@@ -287,13 +239,7 @@ unsafe extern "C" fn lock_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_in
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    with_caller!(try_lock_from(mutex))
-}
-
-unsafe extern "C" fn try_lock_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_int {
-    let attempt = |mutex: &Mutex| busy_unless(mutex.try_lock(at));
-    // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.and_then(attempt))
+    with_caller!(attempt::<Kind>(mutex))
 }
 
 /// Takes the mutex; gives up at `deadline`, a time on `clock`.
@@ -309,26 +255,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    with_caller!(lock_until_from(mutex, clock, deadline))
-}
-
-unsafe extern "C" fn lock_until_from(
-    mutex: *mut fairlock_mutex_t,
-    clock: c_int,
-    deadline: *const timespec,
-    at: Caller,
-) -> c_int {
-    let lock = |mutex: &Mutex| {
-        // SAFETY: the caller provides a time.
-        let deadline = unsafe { Deadline::new(clock, deadline)? };
-        // A mutex that is free is taken without a look at the clock.
-        if mutex.try_lock(at) {
-            return Ok(());
-        }
-        deadline.wait(|until| mutex.lock_with(until, at))
-    };
-    // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.and_then(lock))
+    with_caller!(until::<Kind>(mutex, clock, deadline))
 }
 
 /// Takes the mutex; gives up when a signal handler has run in this thread while it slept,
@@ -341,13 +268,7 @@ unsafe extern "C" fn lock_until_from(
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_mutex_t) -> c_int {
-    with_caller!(lock_interruptible_from(mutex))
-}
-
-unsafe extern "C" fn lock_interruptible_from(mutex: *mut fairlock_mutex_t, at: Caller) -> c_int {
-    let lock = |mutex: &Mutex| Ok(mutex.lock_with(Wait::FOREVER.interruptible(), at)?);
-    // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.and_then(lock))
+    with_caller!(interruptible::<Kind>(mutex))
 }
 
 /// Takes the mutex; gives up when `token` is cancelled. A mutex that is free is taken without
@@ -363,21 +284,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
     mutex: *mut fairlock_mutex_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
-    with_caller!(lock_cancellable_from(mutex, token))
-}
-
-unsafe extern "C" fn lock_cancellable_from(
-    mutex: *mut fairlock_mutex_t,
-    token: *mut fairlock_cancel_t,
-    at: Caller,
-) -> c_int {
-    let lock = |mutex: &Mutex| {
-        // SAFETY: the caller provides a token.
-        let until = Wait::FOREVER.cancellable(unsafe { home::get(token)? });
-        Ok(mutex.lock_with(until, at)?)
-    };
-    // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.and_then(lock))
+    with_caller!(cancellable::<Kind>(mutex, token))
 }
 
 /// Gives up the mutex.
@@ -388,7 +295,7 @@ unsafe extern "C" fn lock_cancellable_from(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::with(mutex, (), Mutex::unlock) }
+    unsafe { unlock::<Kind>(mutex) }
 }
 
 /// Gives up the mutex; if others wait for it now, the one whose turn it is, or those of their
@@ -400,14 +307,14 @@ pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock_fair(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.and_then(Mutex::unlock_fair))
+    unsafe { unlock_fair::<Kind>(mutex) }
 }
 
 /// Whether anyone holds the mutex at this instant; false if it is not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_is_locked(mutex: *const fairlock_mutex_t) -> bool {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::get(mutex) }.is_ok_and(|mutex| mutex.is_locked())
+    unsafe { home::get(mutex) }.is_ok_and(|mutex| Kind::is_held(mutex))
 }
 
 /// Whether anyone waits for the mutex at this instant; false if it is not a mutex.

@@ -1,18 +1,21 @@
 //! The reader/writer lock.
 
-use fairlock::Wait;
 use fairlock::platform::Native;
+use fairlock::stats::Access;
 use fairlock::thin::ThinRwSem;
+use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
-use crate::caller::{Caller, with_caller};
+use crate::caller::with_caller;
 use crate::cancel::fairlock_cancel_t;
 use crate::counted::Counted;
-use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, give, not_held_unless, status};
 use crate::events::{self, fairlock_events_t};
 use crate::home::{self, Home};
 use crate::policy::{self, fairlock_policy_t};
+use crate::ways::{
+    Hold, Way, attempt, cancellable, interruptible, take, unlock, unlock_fair, until,
+};
 
 /// A reader/writer lock: any number of readers together, or one writer alone.
 ///
@@ -29,14 +32,115 @@ pub struct fairlock_rwlock_t {
     memory: [u64; 3],
 }
 
-pub(crate) type Lock = Counted<ThinRwSem<Native>>;
+type Sem = ThinRwSem<Native>;
+pub(crate) type Lock = Counted<Sem>;
 
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_rwlock_t {
     type Value = Lock;
 
     fn preset(preset: u32) -> Option<Lock> {
-        policy::preset(preset).map(|policy| Lock::new(ThinRwSem::with_policy(policy)))
+        policy::preset(preset).map(|policy| Lock::new(Sem::with_policy(policy)))
+    }
+}
+
+struct Read;
+
+impl Way for Read {
+    type Home = fairlock_rwlock_t;
+    type Lock = Sem;
+    const ACCESS: Access = Access::Read;
+
+    fn attempt(lock: &Sem) -> bool {
+        lock.try_read()
+    }
+
+    #[inline(always)]
+    fn wait(lock: &Sem, wait: Wait<'_>) -> Result<(), WaitError> {
+        lock.read_with(wait)
+    }
+
+    fn obstacle(lock: &Sem) -> Errno {
+        if lock.is_saturated() { Errno::TOO_MANY_READERS } else { Errno::BUSY }
+    }
+}
+
+impl Hold for Read {
+    #[inline(always)]
+    fn is_held(lock: &Sem) -> bool {
+        lock.is_locked() && !lock.is_write_locked()
+    }
+
+    #[inline(always)]
+    unsafe fn release(lock: &Sem) {
+        // SAFETY: the caller's promise.
+        unsafe { lock.unlock_read() }
+    }
+
+    unsafe fn release_fair(lock: &Sem) {
+        // SAFETY: the caller's promise.
+        unsafe { lock.unlock_read_fair() }
+    }
+}
+
+/// Past all waiters, if readers hold the lock.
+struct Recursive;
+
+impl Way for Recursive {
+    type Home = fairlock_rwlock_t;
+    type Lock = Sem;
+    const ACCESS: Access = Access::Read;
+
+    fn attempt(lock: &Sem) -> bool {
+        lock.try_read_recursive()
+    }
+
+    fn wait(lock: &Sem, wait: Wait<'_>) -> Result<(), WaitError> {
+        lock.read_recursive_with(wait)
+    }
+
+    fn obstacle(lock: &Sem) -> Errno {
+        Read::obstacle(lock)
+    }
+}
+
+struct Write;
+
+impl Way for Write {
+    type Home = fairlock_rwlock_t;
+    type Lock = Sem;
+    const ACCESS: Access = Access::Write;
+
+    fn attempt(lock: &Sem) -> bool {
+        lock.try_write()
+    }
+
+    fn wait(lock: &Sem, wait: Wait<'_>) -> Result<(), WaitError> {
+        lock.write_with(wait)
+    }
+
+    #[inline(always)]
+    fn take(lock: &Sem) -> Result<(), WaitError> {
+        lock.write();
+        Ok(())
+    }
+}
+
+impl Hold for Write {
+    #[inline(always)]
+    fn is_held(lock: &Sem) -> bool {
+        lock.is_write_locked()
+    }
+
+    #[inline(always)]
+    unsafe fn release(lock: &Sem) {
+        // SAFETY: the caller's promise.
+        unsafe { lock.unlock_write() }
+    }
+
+    unsafe fn release_fair(lock: &Sem) {
+        // SAFETY: the caller's promise.
+        unsafe { lock.unlock_write_fair() }
     }
 }
 
@@ -68,9 +172,7 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
     let policy = policy.map_or(Ok(Default::default()), fairlock_policy_t::policy);
     // SAFETY: the caller provides a lock that nobody uses.
     status(
-        policy.and_then(|policy| unsafe {
-            home::init(lock, Lock::new(ThinRwSem::with_policy(policy)))
-        }),
+        policy.and_then(|policy| unsafe { home::init(lock, Lock::new(Sem::with_policy(policy))) }),
     )
 }
 
@@ -115,12 +217,7 @@ pub unsafe extern "C" fn fairlock_rwlock_trim(lock: *mut fairlock_rwlock_t) -> c
 #[unsafe(no_mangle)]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(read_from(lock))
-}
-
-unsafe extern "C" fn read_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, at, read) }
+    with_caller!(take::<Read>(lock))
 }
 
 /// Takes the lock for reading if that needs no waiting.
@@ -132,12 +229,7 @@ unsafe extern "C" fn read_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_in
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_try_read(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(try_read_from(lock))
-}
-
-unsafe extern "C" fn try_read_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| try_read(sem, sem.try_read(at))) }
+    with_caller!(attempt::<Read>(lock))
 }
 
 /// Takes the lock for reading; gives up at `deadline`, a time on `clock`.
@@ -153,17 +245,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    with_caller!(read_until_from(lock, clock, deadline))
-}
-
-unsafe extern "C" fn read_until_from(
-    lock: *mut fairlock_rwlock_t,
-    clock: c_int,
-    deadline: *const timespec,
-    at: Caller,
-) -> c_int {
-    // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), at, Lock::try_read, Lock::read_with) }
+    with_caller!(until::<Read>(lock, clock, deadline))
 }
 
 /// Takes the lock for reading; gives up when a signal handler has run in this thread while
@@ -176,12 +258,7 @@ unsafe extern "C" fn read_until_from(
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_interruptible(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(read_interruptible_from(lock))
-}
-
-unsafe extern "C" fn read_interruptible_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.interruptible(), at)?)) }
+    with_caller!(interruptible::<Read>(lock))
 }
 
 /// Takes the lock for reading; gives up when `token` is cancelled. A lock that is free is
@@ -197,18 +274,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
     lock: *mut fairlock_rwlock_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
-    with_caller!(read_cancellable_from(lock, token))
-}
-
-unsafe extern "C" fn read_cancellable_from(
-    lock: *mut fairlock_rwlock_t,
-    token: *mut fairlock_cancel_t,
-    at: Caller,
-) -> c_int {
-    // SAFETY: the caller provides a lock and a token.
-    unsafe {
-        with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.cancellable(home::get(token)?), at)?))
-    }
+    with_caller!(cancellable::<Read>(lock, token))
 }
 
 /// Takes the lock for reading, past all waiters if readers hold it already: for a thread
@@ -220,12 +286,7 @@ unsafe extern "C" fn read_cancellable_from(
 #[unsafe(no_mangle)]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(read_recursive_from(lock))
-}
-
-unsafe extern "C" fn read_recursive_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER, at)?)) }
+    with_caller!(take::<Recursive>(lock))
 }
 
 /// As fairlock_rwlock_read_recursive, without waiting.
@@ -237,12 +298,7 @@ unsafe extern "C" fn read_recursive_from(lock: *mut fairlock_rwlock_t, at: Calle
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_try_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(try_read_recursive_from(lock))
-}
-
-unsafe extern "C" fn try_read_recursive_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| try_read(sem, sem.try_read_recursive(at))) }
+    with_caller!(attempt::<Recursive>(lock))
 }
 
 /// As fairlock_rwlock_read_recursive; gives up at `deadline`, a time on `clock`.
@@ -258,18 +314,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    with_caller!(read_recursive_until_from(lock, clock, deadline))
-}
-
-unsafe extern "C" fn read_recursive_until_from(
-    lock: *mut fairlock_rwlock_t,
-    clock: c_int,
-    deadline: *const timespec,
-    at: Caller,
-) -> c_int {
-    let (attempt, wait) = (Lock::try_read_recursive, Lock::read_recursive_with);
-    // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), at, attempt, wait) }
+    with_caller!(until::<Recursive>(lock, clock, deadline))
 }
 
 /// As fairlock_rwlock_read_recursive; gives up when a signal handler has run in this thread
@@ -284,15 +329,7 @@ unsafe extern "C" fn read_recursive_until_from(
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive_interruptible(
     lock: *mut fairlock_rwlock_t,
 ) -> c_int {
-    with_caller!(read_recursive_interruptible_from(lock))
-}
-
-unsafe extern "C" fn read_recursive_interruptible_from(
-    lock: *mut fairlock_rwlock_t,
-    at: Caller,
-) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER.interruptible(), at)?)) }
+    with_caller!(interruptible::<Recursive>(lock))
 }
 
 /// As fairlock_rwlock_read_recursive; gives up when `token` is cancelled.
@@ -307,20 +344,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
     lock: *mut fairlock_rwlock_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
-    with_caller!(read_recursive_cancellable_from(lock, token))
-}
-
-unsafe extern "C" fn read_recursive_cancellable_from(
-    lock: *mut fairlock_rwlock_t,
-    token: *mut fairlock_cancel_t,
-    at: Caller,
-) -> c_int {
-    // SAFETY: the caller provides a lock and a token.
-    unsafe {
-        with(lock, |sem| {
-            Ok(sem.read_recursive_with(Wait::FOREVER.cancellable(home::get(token)?), at)?)
-        })
-    }
+    with_caller!(cancellable::<Recursive>(lock, token))
 }
 
 /// Gives up the lock held for reading.
@@ -331,7 +355,7 @@ unsafe extern "C" fn read_recursive_cancellable_from(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, (), unlock_read) }
+    unsafe { unlock::<Read>(lock) }
 }
 
 /// Gives up the lock held for reading; if anyone waits, nobody gets in before the waiter
@@ -343,7 +367,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| if_held(sem, is_read_locked, Lock::unlock_read_fair)) }
+    unsafe { unlock_fair::<Read>(lock) }
 }
 
 // ---- write ----
@@ -355,12 +379,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rw
 #[unsafe(no_mangle)]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(write_from(lock))
-}
-
-unsafe extern "C" fn write_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, at, write) }
+    with_caller!(take::<Write>(lock))
 }
 
 /// Takes the lock for writing if that needs no waiting.
@@ -372,12 +391,7 @@ unsafe extern "C" fn write_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_i
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_rwlock_try_write(lock: *mut fairlock_rwlock_t) -> c_int {
-    with_caller!(try_write_from(lock))
-}
-
-unsafe extern "C" fn try_write_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| busy_unless(sem.try_write(at))) }
+    with_caller!(attempt::<Write>(lock))
 }
 
 /// Takes the lock for writing; gives up at `deadline`, a time on `clock`.
@@ -393,17 +407,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    with_caller!(write_until_from(lock, clock, deadline))
-}
-
-unsafe extern "C" fn write_until_from(
-    lock: *mut fairlock_rwlock_t,
-    clock: c_int,
-    deadline: *const timespec,
-    at: Caller,
-) -> c_int {
-    // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), at, Lock::try_write, Lock::write_with) }
+    with_caller!(until::<Write>(lock, clock, deadline))
 }
 
 /// Takes the lock for writing; gives up when a signal handler has run in this thread while
@@ -418,12 +422,7 @@ unsafe extern "C" fn write_until_from(
 pub unsafe extern "C" fn fairlock_rwlock_write_interruptible(
     lock: *mut fairlock_rwlock_t,
 ) -> c_int {
-    with_caller!(write_interruptible_from(lock))
-}
-
-unsafe extern "C" fn write_interruptible_from(lock: *mut fairlock_rwlock_t, at: Caller) -> c_int {
-    // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.interruptible(), at)?)) }
+    with_caller!(interruptible::<Write>(lock))
 }
 
 /// Takes the lock for writing; gives up when `token` is cancelled. A lock that is free is
@@ -439,18 +438,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
     lock: *mut fairlock_rwlock_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
-    with_caller!(write_cancellable_from(lock, token))
-}
-
-unsafe extern "C" fn write_cancellable_from(
-    lock: *mut fairlock_rwlock_t,
-    token: *mut fairlock_cancel_t,
-    at: Caller,
-) -> c_int {
-    // SAFETY: the caller provides a lock and a token.
-    unsafe {
-        with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.cancellable(home::get(token)?), at)?))
-    }
+    with_caller!(cancellable::<Write>(lock, token))
 }
 
 /// Gives up the lock held for writing.
@@ -461,7 +449,7 @@ unsafe extern "C" fn write_cancellable_from(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { home::with(lock, (), unlock_write) }
+    unsafe { unlock::<Write>(lock) }
 }
 
 /// Gives up the lock held for writing; if anyone waits, nobody gets in before the waiter
@@ -473,7 +461,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| if_held(sem, is_write_locked, Lock::unlock_write_fair)) }
+    unsafe { unlock_fair::<Write>(lock) }
 }
 
 /// Turns the lock held for writing into one held for reading, with no gap in which another
@@ -484,8 +472,14 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_r
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t) -> c_int {
+    let downgrade = |lock: &Lock| {
+        not_held_unless(lock.is_write_locked())?;
+        // SAFETY: held, as was just seen.
+        lock.change(Access::Write, Access::Read, |sem| unsafe { sem.downgrade() });
+        Ok(())
+    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| if_held(sem, is_write_locked, Lock::downgrade)) }
+    unsafe { with(lock, downgrade) }
 }
 
 // ---- looking ----
@@ -561,83 +555,6 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
         with(lock, |sem| {
             sem.set_events(events::sink(events)?);
             Ok(())
-        })
-    }
-}
-
-// The most frequent operations, as functions that are always inlined, and that fail on misuse only.
-
-#[inline(always)]
-fn read(sem: &Lock, at: Caller) -> Result<(), Errno> {
-    Ok(sem.read_with(Wait::FOREVER, at)?)
-}
-
-/// The result of an attempt to read.
-#[inline(always)]
-fn try_read(sem: &Lock, taken: bool) -> Result<(), Errno> {
-    match taken {
-        true => Ok(()),
-        false if sem.is_saturated() => Err(Errno::TOO_MANY_READERS),
-        false => Err(Errno::BUSY),
-    }
-}
-
-#[inline(always)]
-fn write(sem: &Lock, at: Caller) -> Result<(), Errno> {
-    sem.write(at);
-    Ok(())
-}
-
-#[inline(always)]
-fn unlock_read(sem: &Lock, (): ()) -> Result<(), Errno> {
-    if_held(sem, is_read_locked, Lock::unlock_read)
-}
-
-#[inline(always)]
-fn unlock_write(sem: &Lock, (): ()) -> Result<(), Errno> {
-    if_held(sem, is_write_locked, Lock::unlock_write)
-}
-
-/// What a holder does, if there is one.
-#[inline(always)]
-fn if_held(
-    sem: &Lock,
-    is_held: impl FnOnce(&Lock) -> bool,
-    leave: unsafe fn(&Lock),
-) -> Result<(), Errno> {
-    not_held_unless(is_held(sem))?;
-    // SAFETY: held in this way; by the caller, or else as the caller's mistake.
-    unsafe { leave(sem) };
-    Ok(())
-}
-
-#[inline(always)]
-fn is_write_locked(sem: &Lock) -> bool {
-    sem.is_write_locked()
-}
-
-#[inline(always)]
-fn is_read_locked(sem: &Lock) -> bool {
-    sem.is_locked() && !sem.is_write_locked()
-}
-
-/// Waits until a time of the caller's. A lock that is free is taken without a look at the clock,
-/// but the time is checked first.
-///
-/// # Safety
-/// As for [`home::get`] and [`Deadline::new`].
-unsafe fn until(
-    lock: *mut fairlock_rwlock_t,
-    (clock, deadline): (c_int, *const timespec),
-    at: Caller,
-    attempt: fn(&Lock, Caller) -> bool,
-    wait: fn(&Lock, Wait<'static>, Caller) -> Result<(), fairlock::WaitError>,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        with(lock, |sem| {
-            let deadline = Deadline::new(clock, deadline)?;
-            if attempt(sem, at) { Ok(()) } else { deadline.wait(|until| wait(sem, until, at)) }
         })
     }
 }

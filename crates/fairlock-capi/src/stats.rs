@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::time::Duration;
 
-use fairlock::stats::{self, Longest, Place, SideStats, Snapshot, Times};
+use fairlock::stats::{self, Longest, Place, SideStats, Times};
 use libc::c_int;
 
 use crate::caller;
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn fairlock_stats_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
-    unsafe { write(&named(&stats::snapshot(), Snapshot::to_string), text, size) }
+    unsafe { write(&stats::snapshot().with_names(caller::name).to_string(), text, size) }
 }
 
 /// As fairlock_stats_table, as one object in JSON:
@@ -139,29 +139,13 @@ pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_json(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
-    unsafe { write(&named(&stats::snapshot(), Snapshot::to_json), text, size) }
+    unsafe { write(&stats::snapshot().with_names(caller::name).to_json(), text, size) }
 }
 
 /// Switches the statistics of all locks with a name on or off. On at first.
 #[unsafe(no_mangle)]
 pub extern "C" fn fairlock_stats_set_collecting(on: bool) {
     stats::set_collecting(on);
-}
-
-/// What `print` makes of the numbers, with the names of functions in place of addresses.
-fn named(now: &Snapshot, print: impl FnOnce(&Snapshot) -> String) -> String {
-    let mut text = print(now);
-    for lock in now.locks() {
-        let sides = lock.sides().map(|(_, side)| [&side.longest_wait, &side.longest_hold]);
-        for longest in sides.as_flattened().iter().chain([&&lock.longest_condition]) {
-            if let Some(place @ Place::Address(address)) = longest.as_ref().and_then(|it| it.at)
-                && let Some(name) = caller::name(address)
-            {
-                text = text.replace(&place.to_string(), &name);
-            }
-        }
-    }
-    text
 }
 
 /// # Safety

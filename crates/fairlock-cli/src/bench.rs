@@ -2,13 +2,12 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use crate::cell::Workload;
 use crate::direct_file::DirectFile;
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::flags::Flags;
-use crate::json::{Document, SCHEMA, Target, VERSION};
+use crate::json::{Document, Rows, SCHEMA, Target};
 use crate::machine::Machine;
 use crate::output::{both, complain};
 use crate::results::Results;
@@ -66,15 +65,8 @@ fn run(
     rows.sort_by_key(|row| row.workload);
     let shown = shown.and_then(|()| page.show(&closing(&rows)));
     let kept = target.map_or(Ok(()), |target| {
-        target.write(&Document {
-            schema: SCHEMA,
-            version: VERSION,
-            made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            machine: &machine,
-            command: command_line(),
-            interrupted,
-            rows: &rows,
-        })
+        let content = Rows { rows: &rows };
+        target.write(&Document::new(SCHEMA, &machine, command_line(), interrupted, content))
     });
     let compared = baseline.map(|baseline| compare::show(&baseline.rows, &rows, flags.check, page));
     // What cannot be shown is kept all the same, and the other way round.

@@ -1,8 +1,9 @@
-//! Results as JSON, schema `fairlock/1`.
+//! Results as JSON: a document of any kind, and of results, schema `fairlock/1`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -11,19 +12,44 @@ use crate::machine::Machine;
 use crate::output::{Page, print};
 use crate::row::Row;
 
-/// The whole document.
+/// How a document was made, and what is in it.
 #[derive(Serialize)]
-pub struct Document<'a> {
-    pub schema: &'static str,
+pub struct Document<'a, T> {
+    schema: &'static str,
     /// The version of this program.
-    pub version: &'static str,
+    version: &'static str,
     /// When the document was made: the day and the time, UTC.
-    pub made: String,
-    pub machine: &'a Machine,
+    made: String,
+    machine: &'a Machine,
     /// The command line that made the document.
-    pub command: String,
-    /// Whether Ctrl-C ended the run: then some rows are missing or have fewer runs.
-    pub interrupted: bool,
+    command: String,
+    /// Whether Ctrl-C ended the run: then some of it is missing.
+    interrupted: bool,
+    #[serde(flatten)]
+    content: T,
+}
+
+impl<'a, T> Document<'a, T> {
+    /// A document that is made now.
+    pub fn new(
+        schema: &'static str,
+        machine: &'a Machine,
+        command: String,
+        interrupted: bool,
+        content: T,
+    ) -> Self {
+        Self { schema, version: VERSION, made: now(), machine, command, interrupted, content }
+    }
+}
+
+/// The day and the time, UTC.
+pub fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// What results are.
+#[derive(Serialize)]
+pub struct Rows<'a> {
     pub rows: &'a [Row],
 }
 

@@ -23,7 +23,8 @@ use crate::workload::{
 use cells::Makings;
 use given::{check, parse_workloads};
 pub use given::{
-    check_program, check_scenario, once, or_default, parse_cases, parse_forms, parse_holders,
+    check_overcommit, check_program, check_scenario, once, or_default, parse_cases, parse_forms,
+    parse_holders, within,
 };
 
 /// The locks of the main job: ours, and peers that need no system package.

@@ -440,25 +440,12 @@ pub mod tests {
 
     fn cell(lock: &str, case: Case) -> Cell {
         let side = |here: bool| if here { 2 } else { 0 };
+        let sides = (side(case != Case::WriterAlone), side(case != Case::ReaderAlone));
         Cell {
-            workload: Workload::ReaderSpin,
-            case,
             lock: lock.into(),
-            machine: None,
             threads: 4,
-            readers: side(case != Case::WriterAlone),
-            writers: side(case != Case::ReaderAlone),
-            overcommit: None,
             cs_load: 20,
-            outside_ns: 0,
-            range: Setup::default(),
-            scenario: None,
-            disturbance: Disturbance::default(),
-            secs: 1.0,
-            seed: 1,
-            events: false,
-            busy_turns_per_us: 1,
-            dir: None,
+            ..Cell::new(Workload::ReaderSpin, case, sides)
         }
     }
 

@@ -113,7 +113,6 @@ mod tests {
     use crate::cell::Setup;
     use crate::cell::Shape;
     use crate::cell::{Cell, CellReport, SideReport};
-    use crate::disturbance::Disturbance;
     use crate::interference::Interference;
     use crate::row::rows;
     use crate::runner::Measured;
@@ -127,24 +126,10 @@ mod tests {
             ..Setup::default()
         };
         let cell = Cell {
-            workload: Workload::Range,
-            case: Case::Array,
             lock: lock.into(),
             threads: 2,
-            readers: 2,
-            writers: 2,
-            overcommit: None,
-            cs_load: 0,
             range: setup,
-            scenario: None,
-            disturbance: Disturbance::default(),
-            secs: 1.0,
-            seed: 1,
-            events: false,
-            busy_turns_per_us: 1,
-            dir: None,
-            machine: None,
-            outside_ns: 0,
+            ..Cell::new(Workload::Range, Case::Array, (2, 2))
         };
         let write = Some(SideReport { ops: ops.to_vec(), ..SideReport::default() });
         let report = CellReport { elapsed_secs: 1.0, write, ..CellReport::default() };

@@ -49,7 +49,7 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--policy", "hand_off"], "'fairlock:handoff'"),
         (&["sim", "handoff", "--locks", "parking_lot"], "cannot be simulated"),
         (&["sim", "handoff", "--locks", "mcs"], "'ref:mcs'"),
-        (&["sim", "handoff", "--threads", "0"], "1 or more"),
+        (&["sim", "handoff", "--threads", "0"], "use 1 to 4000"),
         (&["sim", "handoff", "--threads", "100000"], "4000"),
         (&["sim", "reader-spin", "--threads", "1"], "2 or more"),
         (&["sim", "handoff", "--case", "mixed", "--threads", "1"], "2 or more"),

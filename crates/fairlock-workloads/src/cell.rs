@@ -293,6 +293,30 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A cell with so many readers and writers, for one second, of a lock that is yet to be chosen.
+    pub fn new(workload: Workload, case: Case, (readers, writers): (usize, usize)) -> Self {
+        Self {
+            workload,
+            case,
+            lock: String::new(),
+            machine: None,
+            threads: readers + writers,
+            readers,
+            writers,
+            overcommit: None,
+            cs_load: 0,
+            outside_ns: 0,
+            range: Setup::default(),
+            scenario: None,
+            disturbance: Disturbance::default(),
+            events: false,
+            secs: 1.0,
+            seed: 1,
+            busy_turns_per_us: 0,
+            dir: None,
+        }
+    }
+
     /// What this cell needs of its lock.
     pub fn kind(&self) -> Kind {
         self.workload.kind(self.case, &self.range)

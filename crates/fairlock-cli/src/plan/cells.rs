@@ -4,13 +4,13 @@ use super::Part;
 use super::given::{
     MOST_THREADS, check_scenario, once, or_default, parse_forms, parse_holders, parse_shapes,
 };
-use crate::cell::{Case, Cell, Form, Setup, Workload};
+use crate::cell::{Case, Cell, Form, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::flags::Flags;
 use crate::locks::entry::LockEntry;
 use crate::machine;
-use crate::workload::setup::{Chosen, Configuration};
+use crate::workload::setup::Chosen;
 use crate::workload::{batch, condvar, idle, program, range, spread, think};
 
 /// The length of a measurement with `--quick`.
@@ -26,26 +26,18 @@ pub struct Makings<'a> {
     pub disturbance: Disturbance,
 }
 
-/// The cells of one configuration, but for their locks.
-struct Place {
-    case: Case,
-    cs_load: u32,
-    configuration: Configuration,
-}
-
 impl Makings<'_> {
     /// The cells, in the order in which rows are shown: by case, but in `reader-spin` a row has all
     /// cases of a mix.
     pub fn cells(&self) -> Result<Vec<Cell>, Error> {
         let mut cells = Vec::new();
-        for place in self.places()? {
-            let setup = &place.configuration.setup;
-            let kind = self.part.workload.kind(place.case, setup);
+        for cell in self.configurations()? {
+            let (kind, form) = (cell.kind(), cell.range.form);
             let is_wanted = |lock: &&LockEntry| {
-                lock.is(kind) && setup.form.is_none_or(|form| self.is_wanted(lock, form))
+                lock.is(kind) && form.is_none_or(|form| self.is_wanted(lock, form))
             };
             let locks = self.locks.iter().filter(is_wanted);
-            cells.extend(locks.map(|lock| self.cell(&place, lock)));
+            cells.extend(locks.map(|lock| self.with_lock(&cell, lock)));
         }
         cells.sort_by_key(|cell| {
             let by_case = cell.workload != Workload::ReaderSpin;
@@ -54,14 +46,12 @@ impl Makings<'_> {
         Ok(cells)
     }
 
-    fn places(&self) -> Result<Vec<Place>, Error> {
+    /// The cells, each for all locks.
+    fn configurations(&self) -> Result<Vec<Cell>, Error> {
         match (self.part.workload, self.part.scenario) {
             (Workload::Scenario, Some(scenario)) => {
                 check_scenario(scenario, &self.flags.threads, MOST_THREADS)?;
-                let (threads, readers, writers) = scenario.threads();
-                let setup = scenario.setup();
-                let configuration = Configuration { threads, readers, writers, setup };
-                Ok(vec![Place { case: Case::Busy, cs_load: 0, configuration }])
+                Ok(vec![scenario.cell()])
             }
             (Workload::Range | Workload::Think | Workload::Spread | Workload::Idle, _) => {
                 self.of_setups()
@@ -71,9 +61,9 @@ impl Makings<'_> {
     }
 
     /// Where configurations differ in threads and pauses only.
-    fn of_threads_and_loads(&self) -> Result<Vec<Place>, Error> {
+    fn of_threads_and_loads(&self) -> Result<Vec<Cell>, Error> {
         let &Self { part, flags, .. } = self;
-        let mut places = Vec::new();
+        let mut cells = Vec::new();
         for threads in threads_of(part, flags)? {
             for case in self.cases() {
                 let chosen = !flags.threads.is_empty();
@@ -81,19 +71,17 @@ impl Makings<'_> {
                 {
                     continue;
                 }
-                let (readers, writers) = sides(part.workload, case, threads);
-                places.extend(cs_loads_of(part, case, flags).into_iter().map(|cs_load| {
-                    let setup = Setup::default();
-                    let configuration = Configuration { threads, readers, writers, setup };
-                    Place { case, cs_load, configuration }
-                }));
+                let sides = sides(part.workload, case, threads);
+                let cell = Cell { threads, ..Cell::new(part.workload, case, sides) };
+                let loads = cs_loads_of(part, case, flags).into_iter();
+                cells.extend(loads.map(|cs_load| Cell { cs_load, ..cell.clone() }));
             }
         }
-        Ok(places)
+        Ok(cells)
     }
 
     /// Where configurations differ in more than that.
-    fn of_setups(&self) -> Result<Vec<Place>, Error> {
+    fn of_setups(&self) -> Result<Vec<Cell>, Error> {
         let &Self { part, flags, .. } = self;
         let shapes = parse_shapes(&flags.shape)?;
         let chosen = Chosen {
@@ -107,14 +95,11 @@ impl Makings<'_> {
             among: &once(&flags.program.among),
             holders: &parse_holders(&flags.program)?,
         };
-        let of_case = |case| {
-            let all = match part.workload {
-                Workload::Think => think::configurations(&chosen, flags.quick),
-                Workload::Spread => spread::configurations(&chosen, flags.quick),
-                Workload::Idle => idle::configurations(&chosen, flags.quick),
-                _ => range::configurations(case, &chosen),
-            };
-            all.into_iter().map(move |configuration| Place { case, cs_load: 0, configuration })
+        let of_case = |case| match part.workload {
+            Workload::Think => think::cells(&chosen, flags.quick),
+            Workload::Spread => spread::cells(&chosen, flags.quick),
+            Workload::Idle => idle::cells(case, &chosen, flags.quick),
+            _ => range::cells(case, &chosen),
         };
         Ok(self.cases().flat_map(of_case).collect())
     }
@@ -130,31 +115,19 @@ impl Makings<'_> {
         !self.flags.locks.is_empty() || is_in_use(lock.name, form)
     }
 
-    fn cell(&self, place: &Place, lock: &LockEntry) -> Cell {
-        let Self { part: &Part { workload, scenario, secs, .. }, flags, .. } = *self;
-        let Place { case, cs_load, ref configuration } = *place;
-        let &Configuration { threads, readers, writers, setup } = configuration;
-        let is_on_disk = workload == Workload::DirectIo || case == Case::File;
-        let overcommit = threads as f64 / machine::cpus() as f64;
+    fn with_lock(&self, cell: &Cell, lock: &LockEntry) -> Cell {
+        let flags = self.flags;
+        let is_on_disk = cell.workload == Workload::DirectIo || cell.case == Case::File;
+        let overcommit = cell.threads as f64 / machine::cpus() as f64;
         Cell {
-            workload,
-            case,
             lock: lock.name.to_owned(),
-            machine: None,
-            threads,
-            readers,
-            writers,
-            overcommit: (workload == Workload::Batch).then_some(overcommit),
-            cs_load,
-            outside_ns: 0,
-            range: setup,
-            scenario: scenario.filter(|_| workload == Workload::Scenario).cloned(),
+            overcommit: (cell.workload == Workload::Batch).then_some(overcommit),
             disturbance: self.disturbance,
             events: flags.events,
-            secs: length(configuration, workload, flags, secs),
+            secs: length(cell, flags, self.part.secs),
             seed: flags.seed,
-            busy_turns_per_us: 0,
             dir: flags.dir.clone().filter(|_| is_on_disk),
+            ..cell.clone()
         }
     }
 }
@@ -173,13 +146,13 @@ fn is_in_use(lock: &str, form: Form) -> bool {
     of_form.contains(&lock) || of_all.contains(&lock)
 }
 
-/// How long to measure a configuration: as long as told, or longer if too little would happen.
-fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
+/// How long to measure a cell: as long as told, or longer if too little would happen.
+fn length(cell: &Cell, flags: &Flags, secs: f64) -> f64 {
     let usual = if flags.quick { QUICK_SECS } else { secs };
-    let enough = match workload {
-        Workload::Idle => idle::enough_secs(&configuration.setup),
+    let enough = match cell.workload {
+        Workload::Idle => idle::enough_secs(&cell.range),
         Workload::Think | Workload::Spread => {
-            program::enough_secs(configuration, machine::cpus(), flags.background)
+            program::enough_secs(cell, machine::cpus(), flags.background)
         }
         _ => 0.0,
     };

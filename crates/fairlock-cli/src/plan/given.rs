@@ -17,12 +17,7 @@ pub(super) const MOST_THREADS: usize = 10_000;
 /// Checks the flags of `bench`.
 pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     within("--threads", &flags.threads, 1..=MOST_THREADS)?;
-    let most = MOST_THREADS as f64 / machine::cpus() as f64;
-    if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= most)) {
-        return Err(Error::usage(format!(
-            "--overcommit {x:?} makes no sense: use more than 0, and {most} at most"
-        )));
-    }
+    check_overcommit(&flags.overcommit, MOST_THREADS as f64 / machine::cpus() as f64)?;
     within("--reads", &flags.reads, 0..=100)?;
     within("--section", &flags.section, 0..=1_000_000_000)?;
     check_program(&flags.program, &flags.section, &flags.reads)?;
@@ -32,8 +27,18 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     within("--runs", flags.runs.as_slice(), 1..=MOST_RUNS)
 }
 
+/// Checks threads for each CPU.
+pub fn check_overcommit(given: &[f64], most: f64) -> Result<(), Error> {
+    let wrong = given.iter().find(|&&x| !(x > 0.0 && x <= most));
+    wrong.map_or(Ok(()), |x| {
+        Err(Error::usage(format!(
+            "--overcommit {x:?} makes no sense: use more than 0, and {most} at most"
+        )))
+    })
+}
+
 /// Fails if one of the values of a flag is not in this range.
-fn within<T: PartialOrd + Debug + Display>(
+pub fn within<T: PartialOrd + Debug + Display>(
     flag: &str,
     given: &[T],
     range: RangeInclusive<T>,

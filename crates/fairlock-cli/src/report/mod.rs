@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::cell::{CellReport, SideReport, Times};
-    use crate::json::{Document, SCHEMA, VERSION};
+    use crate::json::{Document, Rows, SCHEMA};
     use crate::machine::Machine;
     use crate::runner::Measured;
     use crate::workload::random::Random;
@@ -331,15 +331,8 @@ mod tests {
         });
         let measured: Vec<Measured> = measured.collect();
         let rows = row::rows(&measured);
-        let document = Document {
-            schema: SCHEMA,
-            version: VERSION,
-            made: "2026-11-22T10:00:00Z".to_owned(),
-            machine: &Machine::this(),
-            command: "fairlock bench all".to_owned(),
-            interrupted: false,
-            rows: &rows,
-        };
+        let (machine, command) = (Machine::this(), "fairlock bench all".to_owned());
+        let document = Document::new(SCHEMA, &machine, command, false, Rows { rows: &rows });
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("all.json");
         std::fs::write(&file, serde_json::to_vec(&document).unwrap()).unwrap();

@@ -49,9 +49,10 @@ fn finite(ratio: f64) -> Option<f64> {
 }
 
 /// The rows that stand for a whole cell, not for one side of a mix.
-pub fn whole(rows: &[Row]) -> Vec<&Row> {
-    let index = Index::of(rows);
-    rows.iter().filter(|row| row.side == Side::All || !is_mix(row, &index)).collect()
+pub fn whole<'a>(rows: impl IntoIterator<Item = &'a Row, IntoIter: Clone>) -> Vec<&'a Row> {
+    let rows = rows.into_iter();
+    let index = Index::of(rows.clone());
+    rows.filter(|row| row.side == Side::All || !is_mix(row, &index)).collect()
 }
 
 /// Whether the row is one side of a cell that has two.
@@ -172,7 +173,10 @@ mod tests {
         growth::is_linear(Workload::ReaderSpin, |rows| {
             relate(rows);
             assert!(total(rows, "fairlock:default").ratios.ratio_to_best_peer.is_some());
-            assert_eq!(whole(rows).len(), rows.iter().filter(|row| row.side == Side::All).count());
+            assert_eq!(
+                whole(&*rows).len(),
+                rows.iter().filter(|row| row.side == Side::All).count()
+            );
         });
     }
 }

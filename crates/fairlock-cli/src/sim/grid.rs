@@ -3,11 +3,10 @@
 use fairlock_sim::{Machine, machine::Guests};
 
 use super::flags::SimFlags;
-use crate::cell::scenario::Scenario;
-use crate::cell::{Case, Form, Setup, Shape, Workload};
+use crate::cell::{Case, Cell, Form, Setup, Shape, Workload};
 use crate::error::Error;
 use crate::plan::{once, or_default, parse_forms, parse_holders};
-use crate::workload::setup::{self, Chosen};
+use crate::workload::setup::Chosen;
 use crate::workload::{
     batch, condvar, direct_io, handoff, idle, program, reader_spin, spread, think,
 };
@@ -140,51 +139,23 @@ const EBIZZY_NS: u64 = 35_000;
 /// How many virtual CPUs all guests have for each CPU of the machine, as published.
 const OVERCOMMIT: [f64; 4] = [0.5, 1.0, 1.5, 2.0];
 
-/// One configuration.
-#[derive(Clone, Debug)]
-pub struct Configuration {
-    pub case: Case,
-    pub threads: usize,
-    pub readers: usize,
-    pub writers: usize,
-    pub overcommit: Option<f64>,
-    pub cs_load: u32,
-    pub outside_ns: u64,
-    pub halt_ns: u64,
-    pub range: Setup,
-    pub scenario: Option<Scenario>,
-    /// The virtual time to simulate.
-    pub secs: f64,
-    pub quick_secs: f64,
+/// The machine for this cell: a machine with guests has as many as the threads fill.
+pub fn with_guests(machine: &Machine, cell: &Cell) -> Result<Machine, Error> {
+    let mut description = machine.description().clone();
+    if let (Some(guests), Some(_)) = (&description.guests, cell.overcommit) {
+        let count = cell.threads.div_ceil(guests.cpus);
+        description.guests = Some(Guests { count, ..guests.clone() });
+    }
+    Machine::new(machine.name(), description).map_err(|error| Error::usage(error.to_string()))
 }
 
-impl Configuration {
-    /// A configuration without anything special.
-    pub fn new(case: Case, (readers, writers): (usize, usize), secs: f64) -> Self {
-        Self {
-            case,
-            threads: readers + writers,
-            readers,
-            writers,
-            overcommit: None,
-            cs_load: 0,
-            outside_ns: 0,
-            halt_ns: 0,
-            range: Setup::default(),
-            scenario: None,
-            secs,
-            quick_secs: secs / 10.0,
+/// For how long the threads of this cell go on, and then halt, by turns; zero if they do not halt.
+pub fn halt_ns(machine: &Machine, cell: &Cell) -> u64 {
+    match cell.case {
+        Case::FullWrite | Case::FullRead | Case::FullMixed => {
+            (HALT_TICKS * machine.description().scheduler.tick_ns) as u64
         }
-    }
-
-    /// The machine for this configuration: a machine with guests has as many as the threads fill.
-    pub fn on(&self, machine: &Machine) -> Result<Machine, Error> {
-        let mut description = machine.description().clone();
-        if let (Some(guests), Some(_)) = (&description.guests, self.overcommit) {
-            let count = self.threads.div_ceil(guests.cpus);
-            description.guests = Some(Guests { count, ..guests.clone() });
-        }
-        Machine::new(machine.name(), description).map_err(|error| Error::usage(error.to_string()))
+        _ => 0,
     }
 }
 
@@ -201,24 +172,8 @@ impl Grid {
             && self.machine != "opteron_4"
     }
 
-    /// The one configuration of a scenario.
-    pub fn of_scenario(scenario: &Scenario) -> Configuration {
-        const SECS: f64 = 0.3;
-        let (threads, readers, writers) = scenario.threads();
-        Configuration {
-            threads,
-            range: scenario.setup(),
-            scenario: Some(scenario.clone()),
-            ..Configuration::new(Case::Busy, (readers, writers), SECS)
-        }
-    }
-
-    /// The configurations on a machine, as published or as the flags ask for.
-    pub fn configurations(
-        &self,
-        machine: &Machine,
-        flags: &SimFlags,
-    ) -> Result<Vec<Configuration>, Error> {
+    /// The cells on a machine, as published or as the flags ask for, each for all locks.
+    pub fn cells(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Cell>, Error> {
         let all = match self.workload {
             Workload::Handoff => handoffs(flags),
             Workload::ReaderSpin => reader_spins(flags),
@@ -228,8 +183,7 @@ impl Grid {
             Workload::Condvar => condvars(flags),
             _ => ranges(machine, flags),
         };
-        let lonely =
-            |c: &Configuration| c.case == Case::Mixed && (c.readers == 0 || c.writers == 0);
+        let lonely = |c: &Cell| c.case == Case::Mixed && (c.readers == 0 || c.writers == 0);
         if all.iter().any(lonely) {
             return Err(Error::usage(format!(
                 "{} needs a reader and a writer: use --threads 2 or more",
@@ -239,8 +193,8 @@ impl Grid {
         Ok(all)
     }
 
-    /// The configurations of a workload that takes locks as programs do.
-    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Configuration>, Error> {
+    /// The cells of a workload that takes locks as programs do.
+    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Cell>, Error> {
         const SECS: f64 = 0.1;
         let chosen = Chosen {
             forms: &parse_forms(&flags.program)?,
@@ -252,85 +206,82 @@ impl Grid {
             holders: &parse_holders(&flags.program)?,
             ..Chosen::default()
         };
-        let with = |case: Case, secs: f64, c: setup::Configuration| {
-            let new = Configuration::new(case, (c.readers, c.writers), SECS.max(secs));
-            Configuration { threads: c.threads, range: c.setup, ..new }
-        };
-        let drawn = |c: setup::Configuration| {
-            let secs = program::enough_secs(&c, machine.cpus(), flags.background);
-            with(Case::Busy, secs, c)
-        };
-        Ok(match self.workload {
-            Workload::Think => {
-                think::configurations(&chosen, flags.quick).into_iter().map(drawn).collect()
+        let mut all = match self.workload {
+            Workload::Think => think::cells(&chosen, flags.quick),
+            Workload::Spread => spread::cells(&chosen, flags.quick),
+            _ => {
+                let of_case = |case| idle::cells(case, &chosen, flags.quick);
+                idle::CASES.into_iter().flat_map(of_case).collect()
             }
-            Workload::Spread => {
-                spread::configurations(&chosen, flags.quick).into_iter().map(drawn).collect()
-            }
-            _ => idle::CASES
-                .into_iter()
-                .flat_map(|case| {
-                    let all = idle::configurations(&chosen, flags.quick);
-                    all.into_iter().map(move |c| with(case, idle::enough_secs(&c.setup), c))
-                })
-                .collect(),
-        })
+        };
+        for cell in &mut all {
+            cell.secs = SECS.max(match self.workload {
+                Workload::Idle => idle::enough_secs(&cell.range),
+                _ => program::enough_secs(cell, machine.cpus(), flags.background),
+            });
+        }
+        Ok(all)
     }
 }
 
-fn condvars(flags: &SimFlags) -> Vec<Configuration> {
+/// A cell of a simulated workload, this many seconds long.
+pub fn cell(workload: Workload, case: Case, sides: (usize, usize), secs: f64) -> Cell {
+    Cell { secs, ..Cell::new(workload, case, sides) }
+}
+
+fn condvars(flags: &SimFlags) -> Vec<Cell> {
     let chosen = !flags.threads.is_empty();
     let threads = or_default(&flags.threads, &condvar::THREADS);
     let all = condvar::CASES.into_iter().flat_map(|case| threads.iter().map(move |&n| (case, n)));
     all.filter(|&(case, n)| condvar::runs_with(case, n, chosen))
-        .map(|(case, n)| Configuration::new(case, (0, n), 0.1))
+        .map(|(case, n)| cell(Workload::Condvar, case, (0, n), 0.1))
         .collect()
 }
 
-fn handoffs(flags: &SimFlags) -> Vec<Configuration> {
+fn handoffs(flags: &SimFlags) -> Vec<Cell> {
     // The section of the mixed run is not published.
     let loads: &[u32] = if flags.quick { &[20] } else { &reader_spin::CS_LOADS };
     let writers = or_default(&flags.threads, &[handoff::THREADS]).into_iter();
-    let sleep = |n| Configuration::new(Case::Sleep, (0, n), handoff::PUBLISHED_SECS);
+    let sleep = |n| cell(Workload::Handoff, Case::Sleep, (0, n), handoff::PUBLISHED_SECS);
     let mut all: Vec<_> = writers.map(sleep).collect();
     // One thread is no mix, and is left out unless the mix is named.
     let fewest = if flags.case.iter().any(|case| case == Case::Mixed.name()) { 0 } else { 2 };
     let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);
     threads.retain(|&n| n >= fewest);
     for cs_load in or_default(&flags.cs_load, loads) {
-        for &n in &threads {
-            let sides = (n / 2, n - n / 2);
-            all.push(Configuration { cs_load, ..Configuration::new(Case::Mixed, sides, 0.3) });
-        }
+        all.extend(threads.iter().map(|&n| mix(Workload::Handoff, n, cs_load)));
     }
     all
 }
 
-fn reader_spins(flags: &SimFlags) -> Vec<Configuration> {
+/// Readers and writers, as many of each, with sections of some pauses.
+fn mix(workload: Workload, n: usize, cs_load: u32) -> Cell {
+    Cell { cs_load, ..cell(workload, Case::Mixed, (n / 2, n - n / 2), 0.3) }
+}
+
+fn reader_spins(flags: &SimFlags) -> Vec<Cell> {
     const QUICK: (&[u32], &[usize]) = (&[20], &[2, 32]);
     const FULL: (&[u32], &[usize]) = (&reader_spin::CS_LOADS, &reader_spin::THREADS);
     let (loads, threads) = if flags.quick { QUICK } else { FULL };
     let mut all = Vec::new();
     for cs_load in or_default(&flags.cs_load, loads) {
-        for n in or_default(&flags.threads, threads) {
-            let sides = (n / 2, n - n / 2);
-            all.push(Configuration { cs_load, ..Configuration::new(Case::Mixed, sides, 0.3) });
-        }
+        let threads = or_default(&flags.threads, threads).into_iter();
+        all.extend(threads.map(|n| mix(Workload::ReaderSpin, n, cs_load)));
     }
     all
 }
 
-fn direct_ios() -> Vec<Configuration> {
+fn direct_ios() -> Vec<Cell> {
     let sides = |case| match case {
         Case::ReaderAlone => (1, 0),
         Case::WriterAlone => (0, 1),
         _ => (1, 1),
     };
-    let one = |case| Configuration { threads: 2, ..Configuration::new(case, sides(case), 1.0) };
+    let one = |case| Cell { threads: 2, ..cell(Workload::DirectIo, case, sides(case), 1.0) };
     direct_io::CASES.into_iter().map(one).collect()
 }
 
-fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
+fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Cell> {
     const QUICK: [f64; 2] = [1.0, 2.0];
     let default: &[f64] = if flags.quick { &QUICK } else { &OVERCOMMIT };
     let cpus = machine.physical_cpus() as f64;
@@ -348,11 +299,11 @@ fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
         let loads = if case == Case::Tiny { flags.cs_load.as_slice() } else { &[0] };
         for cs_load in or_default(loads, &[batch::CS_LOAD]) {
             for &n in &threads {
-                all.push(Configuration {
+                all.push(Cell {
                     cs_load,
                     overcommit: Some(n as f64 / cpus),
                     outside_ns: if case == Case::Chunks { EBIZZY_NS } else { 0 },
-                    ..Configuration::new(case, (0, n), 0.3)
+                    ..cell(Workload::Batch, case, (0, n), 0.3)
                 });
             }
         }
@@ -360,7 +311,7 @@ fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
     all
 }
 
-fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
+fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Cell> {
     let cpus = machine.cpus();
     let around = if flags.quick { vec![cpus] } else { vec![cpus / 2, cpus, 2 * cpus] };
     let threads: Vec<usize> =
@@ -378,17 +329,16 @@ fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
                 Case::FullRead => (READ_NS, None),
                 _ => (WRITE_NS, Some(READ_NS)),
             };
-            all.push(Configuration {
-                halt_ns: (HALT_TICKS * machine.description().scheduler.tick_ns) as u64,
+            all.push(Cell {
                 range: Setup { section_ns: Some(section_ns), read_ns, ..Setup::default() },
-                ..Configuration::new(case, sides, 10.0)
+                ..cell(Workload::Range, case, sides, 10.0)
             });
         }
     }
     let mut scaling = vec![1];
     scaling.extend(threads.into_iter().filter(|&n| n > 1 && n <= cpus));
     for n in scaling {
-        all.push(Configuration {
+        all.push(Cell {
             threads: n,
             range: Setup {
                 shape: Some(Shape::Disjoint),
@@ -396,7 +346,7 @@ fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
                 section_ns: Some(DISJOINT_NS),
                 ..Setup::default()
             },
-            ..Configuration::new(Case::Array, (n, n), 0.02)
+            ..cell(Workload::Range, Case::Array, (n, n), 0.02)
         });
     }
     all

@@ -52,6 +52,11 @@ fn relation(row: &Row, other: Option<&Row>, seed: usize) -> Option<f64> {
     Some(row.rate_of(seed)? / other?.rate_of(seed)?).filter(|ratio| ratio.is_finite())
 }
 
+/// The same with each of so many seeds.
+fn relations(seeds: usize, row: &Row, other: Option<&Row>) -> Vec<f64> {
+    (0..seeds).filter_map(|seed| relation(row, other, seed)).collect()
+}
+
 /// A row's rate in relation to its baseline's: infinite if the baseline got nothing done, none if
 /// neither did.
 fn to_base(row: &Row, base: Option<&Row>) -> Option<f64> {
@@ -164,16 +169,15 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
         } else {
             range(spread, two_digits)
         };
-        let loss: Vec<f64> = (0..row.by_seed.len())
-            .filter_map(|seed| Some(100.0 * (1.0 - relation(row, base, seed)?)))
-            .collect();
+        let kept = relations(row.by_seed.len(), row, base);
         out.push_str(&format!(
             "{}, {}: {}, fastest/slowest {spread}",
             row.lock,
             describe(row),
             row.served(&range(starved, |n| format!("{n:.0}"))),
         ));
-        if !loss.is_empty() {
+        if !kept.is_empty() {
+            let loss = kept.into_iter().map(|kept| 100.0 * (1.0 - kept));
             let loss = range(loss, |percent| format!("{percent:.1}"));
             out.push_str(&format!(", throughput loss {loss} %"));
         }
@@ -188,7 +192,7 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
     let is_mixed = |row: &&Row| row.case == Case::Mixed && row.side == Side::Write;
     for row in rows.iter().filter(is_mixed).filter(|row| row.lock == "fairlock:handoff") {
         let Some(immediate) = rows.of_lock(row, "fairlock:handoff_immediate") else { continue };
-        let fewer = (0..row.by_seed.len()).filter_map(|seed| relation(row, Some(immediate), seed));
+        let fewer = relations(row.by_seed.len(), row, Some(immediate));
         let digits = |ratio: f64| if ratio < 10.0 { 1 } else { 0 };
         out.push_str(&format!(
             "{}: immediate handoff: {} times fewer writer operations",
@@ -252,9 +256,7 @@ fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
         for (other, floor) in
             [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97), ("ref:queue_unfair_park", 0.97)]
         {
-            let other_row = rows.of_lock(row, other);
-            let ratios: Vec<f64> =
-                (0..rows.seeds).filter_map(|seed| relation(row, other_row, seed)).collect();
+            let ratios = relations(rows.seeds, row, rows.of_lock(row, other));
             if !ratios.is_empty() {
                 let mark = if ratios.iter().any(|&r| r < floor) { "below" } else { "at least" };
                 let ratios = range(ratios, two_digits);
@@ -331,10 +333,9 @@ fn scaling(rows: &Rows<'_>, out: &mut String) {
     for row in rows.iter() {
         if row.case == Case::Array && row.lock.starts_with("fairlock:range") {
             let one = alone.get(&(&row.lock, &row.machine)).copied();
-            let shares: Vec<f64> = (0..rows.seeds)
-                .filter_map(|s| Some(relation(row, one, s)? / row.threads as f64))
-                .collect();
-            if row.threads > 1 && !shares.is_empty() {
+            let ratios = relations(rows.seeds, row, one);
+            if row.threads > 1 && !ratios.is_empty() {
+                let shares = ratios.into_iter().map(|ratio| ratio / row.threads as f64);
                 out.push_str(&format!(
                     "disjoint: {}, {}: {} of as many times one thread\n",
                     describe(row),
@@ -343,9 +344,7 @@ fn scaling(rows: &Rows<'_>, out: &mut String) {
                 ));
             }
         } else if row.case != Case::Array && row.lock == "fairlock:range" {
-            let ratios: Vec<f64> = (0..rows.seeds)
-                .filter_map(|seed| relation(row, rows.of_lock(row, "fairlock:default"), seed))
-                .collect();
+            let ratios = relations(rows.seeds, row, rows.of_lock(row, "fairlock:default"));
             if ratios.is_empty() {
                 continue;
             }

@@ -9,7 +9,7 @@ use fairlock_sim::Machine;
 use fairlock_sim::machine::Stolen;
 
 use super::flags::SimFlags;
-use super::grid::{self, Configuration, Grid};
+use super::grid::{self, Grid};
 use super::locks;
 use super::machines;
 use super::real::RealRun;
@@ -20,7 +20,7 @@ use crate::disturbance::Disturbance;
 use crate::error::{Error, unknown};
 use crate::flags::check_are_had;
 use crate::locks::custom;
-use crate::plan::{check_program, check_scenario, once, parse_cases};
+use crate::plan::{check_overcommit, check_program, check_scenario, once, parse_cases, within};
 use crate::workload::scenario::file;
 
 /// The most threads that a simulated machine takes.
@@ -84,9 +84,8 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             Some(_) if cells.iter().any(|cell| cell.cell.workload == grid.workload) => {}
             Some(real) => {
                 let machine = Arc::new(machine);
-                for (configuration, lock) in real.cells(grid.workload) {
-                    cells.push(cell(grid, &configuration, lock, flags, &machine));
-                }
+                let of_workload = real.cells(grid.workload).into_iter();
+                cells.extend(of_workload.map(|cell| on(&machine, cell, flags)));
             }
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
@@ -130,18 +129,20 @@ fn cells_on(
     cases: &[Case],
     flags: &SimFlags,
 ) -> Result<Vec<SimCell>, Error> {
-    let configurations = match scenario {
-        Some(scenario) if grid.workload == Workload::Scenario => vec![Grid::of_scenario(scenario)],
-        _ => grid.configurations(machine, flags)?,
+    const SCENARIO_SECS: f64 = 0.3;
+    let all = match scenario {
+        Some(scenario) if grid.workload == Workload::Scenario => {
+            vec![Cell { secs: SCENARIO_SECS, ..scenario.cell() }]
+        }
+        _ => grid.cells(machine, flags)?,
     };
     let mut cells: Vec<SimCell> = Vec::new();
-    for configuration in configurations {
-        if !cases.is_empty() && !cases.contains(&configuration.case) {
-            continue;
-        }
-        let machine = Arc::new(configuration.on(machine)?);
-        for lock in locks_of(grid, &configuration, flags)? {
-            cells.push(cell(grid, &configuration, lock, flags, &machine));
+    for cell in all.iter().filter(|cell| cases.is_empty() || cases.contains(&cell.case)) {
+        let machine = Arc::new(grid::with_guests(machine, cell)?);
+        let halt_ns = grid::halt_ns(&machine, cell);
+        for lock in locks_of(grid, cell, flags)? {
+            let cell = Cell { lock: lock.to_owned(), ..cell.clone() };
+            cells.push(SimCell { halt_ns, ..on(&machine, cell, flags) });
         }
     }
     Ok(cells)
@@ -184,48 +185,26 @@ fn variants(machine: Machine, flags: &SimFlags) -> Result<Vec<(Machine, u64)>, E
     Ok([(machine, 0)].into_iter().chain(varied).collect())
 }
 
-fn cell(
-    grid: &Grid,
-    configuration: &Configuration,
-    lock: &str,
-    flags: &SimFlags,
-    machine: &Arc<Machine>,
-) -> SimCell {
-    let secs = match flags.duration {
-        Some(duration) => duration.as_secs_f64(),
-        None if flags.quick => configuration.quick_secs,
-        None => configuration.secs,
-    };
+/// The cell on a machine, as the flags ask for.
+fn on(machine: &Arc<Machine>, cell: Cell, flags: &SimFlags) -> SimCell {
     let cell = Cell {
-        workload: grid.workload,
-        case: configuration.case,
-        lock: lock.to_owned(),
         machine: Some(machine.name().to_owned()),
-        threads: configuration.threads,
-        readers: configuration.readers,
-        writers: configuration.writers,
-        overcommit: configuration.overcommit,
-        cs_load: configuration.cs_load,
-        outside_ns: configuration.outside_ns,
-        range: configuration.range,
-        scenario: configuration.scenario.clone(),
         disturbance: disturbance(machine, flags),
         events: flags.events,
-        secs,
+        secs: match flags.duration {
+            Some(duration) => duration.as_secs_f64(),
+            None if flags.quick => cell.secs / 10.0,
+            None => cell.secs,
+        },
         seed: flags.seed,
-        busy_turns_per_us: 0,
-        dir: None,
+        ..cell
     };
-    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_ns: configuration.halt_ns }
+    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_ns: 0 }
 }
 
 /// The locks that were asked for, or else the grid's, as far as they can do this workload.
-fn locks_of(
-    grid: &Grid,
-    configuration: &Configuration,
-    flags: &SimFlags,
-) -> Result<Vec<&'static str>, Error> {
-    let kind = grid.workload.kind(configuration.case, &configuration.range);
+fn locks_of(grid: &Grid, cell: &Cell, flags: &SimFlags) -> Result<Vec<&'static str>, Error> {
+    let kind = cell.kind();
     let found: Vec<_> = if flags.locks.is_empty() {
         grid.locks.iter().map(|name| locks::find(name)).collect::<Result<_, _>>()?
     } else {
@@ -296,28 +275,13 @@ fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
 }
 
 fn check(flags: &SimFlags) -> Result<(), Error> {
-    if flags.threads.contains(&0) {
-        return Err(Error::usage("--threads 0 makes no sense: use 1 or more"));
-    }
-    if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
-        return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
-    }
-    if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
-        return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
-    }
+    within("--threads", &flags.threads, 1..=MOST_THREADS)?;
+    within("--reads", &flags.reads, 0..=100)?;
     check_program(&flags.program, &flags.section, &flags.reads)?;
     Disturbance::background(flags.background)?;
-    if let Some(percent) = flags.stolen.filter(|percent| !(0.0..=95.0).contains(percent)) {
-        return Err(Error::usage(format!("--stolen {percent:?} makes no sense: use 0 to 95")));
-    }
-    if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
-    }
-    if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= 64.0)) {
-        return Err(Error::usage(format!(
-            "--overcommit {x:?} makes no sense: use more than 0, and 64 at most"
-        )));
-    }
+    within("--stolen", flags.stolen.as_slice(), 0.0..=95.0)?;
+    within("--cs-load", &flags.cs_load, 0..=1_000_000)?;
+    check_overcommit(&flags.overcommit, 64.0)?;
     if let Some(duration) = flags.duration.filter(|time| !DURATIONS.contains(time)) {
         let duration = humantime::format_duration(duration);
         return Err(Error::usage(format!("--duration {duration} makes no sense: use 100us to 1h")));

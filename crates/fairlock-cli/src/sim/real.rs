@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::grid::Configuration;
+use super::grid;
 use super::locks;
-use crate::cell::{Case, Workload};
+use crate::cell::{Case, Cell, Workload};
 use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::{Index, Row};
@@ -50,8 +50,8 @@ impl RealRun {
         }
     }
 
-    /// The cells of a workload that can be simulated: configurations, each with a lock.
-    pub fn cells(&self, workload: Workload) -> Vec<(Configuration, &str)> {
+    /// The cells of a workload that can be simulated.
+    pub fn cells(&self, workload: Workload) -> Vec<Cell> {
         let is_simulated = |row: &&Row| {
             row.workload == workload
                 && !matches!(row.case, Case::File | Case::Read | Case::Write)
@@ -79,14 +79,14 @@ impl RealRun {
                 Case::Wide => (n - 1, 1),
                 _ => (0, n),
             };
-            let configuration = Configuration {
+            cells.push(Cell {
+                lock: row.lock.clone(),
                 threads: n,
                 overcommit: row.overcommit,
                 cs_load: row.cs_load.unwrap_or(0),
                 range: row.range,
-                ..Configuration::new(row.case, sides, 0.3)
-            };
-            cells.push((configuration, row.lock.as_str()));
+                ..grid::cell(workload, row.case, sides, 0.3)
+            });
         }
         cells
     }

@@ -165,22 +165,21 @@ fn spread(row: &Row, per_s: PerSecond) -> String {
     })
 }
 
+/// Whether a column says nothing of a row.
+type IsNothing<'a> = &'a dyn Fn(&Row) -> bool;
+
 /// A column that is the same in all rows, or empty, says nothing.
 fn leave_out_what_says_nothing(table: &mut Table, rows: &Rows<'_>) {
-    if rows.iter().all(|row| row.machine == rows.all()[0].machine) {
-        table.leave_out("machine");
-    }
-    if rows.iter().all(|row| row.side == Side::Write) {
-        table.leave_out("side");
-    }
-    if rows.iter().all(|row| row.overcommit.is_none()) {
-        table.leave_out("overcommit");
-    }
-    if rows.iter().all(|row| row.cs_load.is_none()) {
-        table.leave_out("pauses");
-    }
-    if rows.iter().all(|row| row.case == Case::Sleep) {
-        table.leave_out("case");
+    let first = rows.all()[0];
+    let is_nothing: [(_, IsNothing<'_>); 5] = [
+        ("machine", &|row| row.machine == first.machine),
+        ("side", &|row| row.side == Side::Write),
+        ("overcommit", &|row| row.overcommit.is_none()),
+        ("pauses", &|row| row.cs_load.is_none()),
+        ("case", &|row| row.case == Case::Sleep),
+    ];
+    for (head, _) in is_nothing.into_iter().filter(|(_, is_nothing)| rows.iter().all(is_nothing)) {
+        table.leave_out(head);
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::shown::{LOCK, MACHINE, Shown, figure, less, minor, shared, table};
 use super::{or_dash, ratio, spread, starved};
-use crate::cell::{Case, Form, Holder, Side, Workload};
+use crate::cell::{Case, Form, Holder, Workload};
 use crate::layout::NOTHING;
 use crate::locks::is_peer;
-use crate::row::{Index, Row};
+use crate::row::{Index, Row, whole};
 use crate::units::{count, kops, percent, several, time};
 
 const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
@@ -74,7 +74,7 @@ fn times(ratio: Option<f64>) -> String {
 
 /// The table of a workload that was run on this machine, and below it how our locks did.
 pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
-    let rows = whole(rows);
+    let rows = whole(rows.iter().copied());
     let mut out = shown(workload, &rows, TO_PEERS, width);
     out.push_str(&match workload {
         Workload::Idle => waiting(&rows),
@@ -85,7 +85,7 @@ pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> Stri
 
 /// The table of a workload that was simulated.
 pub fn simulated(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
-    shown(workload, &whole(rows), TO_BASE, width)
+    shown(workload, &whole(rows.iter().copied()), TO_BASE, width)
 }
 
 fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize>) -> String {
@@ -104,15 +104,6 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
     };
     let all = [&[MACHINE, FORM][..], cell, &[LOCK], figures].concat();
     table(&all, rows).titled(title, note, width)
-}
-
-/// The rows that stand for a whole cell: both sides of a mix, or the only side.
-fn whole<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let is_whole = |row: &&Row| match row.range.reads_percent {
-        Some(1..=99) => row.side == Side::All,
-        _ => true,
-    };
-    rows.iter().copied().filter(is_whole).collect()
 }
 
 /// Our locks among the rows, in each form.

@@ -30,8 +30,7 @@ const NOTE: &str = "/s: rounds of a group; all: acquisitions of all threads; lea
 /// A line for each group and lock.
 pub fn groups(rows: &[&Row], width: Option<usize>) -> String {
     let name = rows.first().and_then(|row| row.scenario.as_deref()).unwrap_or_default();
-    let rows: Vec<Row> = rows.iter().copied().cloned().collect();
-    let mut rows = whole(&rows);
+    let mut rows = whole(rows.iter().copied());
     // One group after the other, each with all locks.
     rows.sort_by_key(|row| row.range.group_number.unwrap_or(u16::MAX));
     table(&COLUMNS, &rows).titled(&format!("scenario {name}"), NOTE, width)

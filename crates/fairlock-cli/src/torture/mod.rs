@@ -6,17 +6,18 @@ mod schedules;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::json::{Target, VERSION};
+use crate::json::{Document, Target};
 use crate::machine::Machine;
 use crate::output::both;
 use crate::{command_line, names};
 
+const SCHEMA: &str = "fairlock-torture/1";
 /// What a document may have in it, as JSON Schema.
 pub const SCHEMA_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-torture-1.json");
 
@@ -67,15 +68,9 @@ pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
     schedules::torture(flags, &written)
 }
 
-/// The whole document.
+/// What is in the document.
 #[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    version: &'static str,
-    made: String,
-    machine: Machine,
-    command: String,
-    interrupted: bool,
+struct Tortured {
     seed: u64,
     rows: Vec<Row>,
 }
@@ -136,16 +131,8 @@ impl Written {
     fn show(&self, text: &str, rows: Vec<Row>, seed: u64, interrupted: bool) -> Result<(), Error> {
         let shown = Target::page_beside(&[&self.0]).show(text);
         let document = |target: &Target| {
-            target.write(&Document {
-                schema: "fairlock-torture/1",
-                version: VERSION,
-                made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-                machine: Machine::this(),
-                command: command_line(),
-                interrupted,
-                seed,
-                rows,
-            })
+            let (machine, content) = (Machine::this(), Tortured { seed, rows });
+            target.write(&Document::new(SCHEMA, &machine, command_line(), interrupted, content))
         };
         both(shown, self.0.as_ref().map_or(Ok(()), document))
     }

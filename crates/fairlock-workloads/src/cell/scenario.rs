@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Form, Setup};
+use super::{Case, Cell, Form, Setup, Workload};
 
 /// Groups of threads, and the locks they share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,9 +66,15 @@ pub struct Taken {
 pub const ALWAYS: u32 = 1_000_000;
 
 impl Scenario {
-    /// The setup of its cells.
-    pub fn setup(&self) -> Setup {
-        Setup { form: Some(self.form), ..Setup::default() }
+    /// Its one cell.
+    pub fn cell(&self) -> Cell {
+        let (threads, readers, writers) = self.threads();
+        Cell {
+            threads,
+            range: Setup { form: Some(self.form), ..Setup::default() },
+            scenario: Some(self.clone()),
+            ..Cell::new(Workload::Scenario, Case::Busy, (readers, writers))
+        }
     }
 
     /// How many threads there are, how many of them read, and how many write.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use fairlock::platform::Atomic;
 
 use super::range::SLOTS;
-use super::setup::{Chosen, Configuration, grid};
+use super::setup::{Chosen, grid};
 use super::tally::{Durations, Tally};
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
-use crate::cell::{Case, Cell, CellReport, Form, Holder, Setup, Side, SideReport};
+use crate::cell::{Case, Cell, CellReport, Form, Holder, Setup, Side, SideReport, Workload};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range};
 
@@ -39,12 +39,12 @@ const BACK_NS: u64 = 20_000;
 /// How long the waiting thread sleeps before it looks for the next section whose end it waits for.
 const REST: Duration = Duration::from_millis(3);
 
-/// The configurations of each case, in all forms or those chosen.
-pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
-    let mut all = grid(chosen, if quick { &QUICK } else { &GRID });
+/// The cells of a case, in all forms or those chosen.
+pub fn cells(case: Case, chosen: &Chosen<'_>, quick: bool) -> Vec<Cell> {
+    let mut all = grid(Workload::Idle, case, chosen, if quick { &QUICK } else { &GRID });
     for it in &mut all {
         it.threads = THREADS;
-        (it.readers, it.writers) = if it.setup.reads_percent > Some(0) { (1, 0) } else { (0, 1) };
+        (it.readers, it.writers) = if it.range.reads_percent > Some(0) { (1, 0) } else { (0, 1) };
     }
     all
 }

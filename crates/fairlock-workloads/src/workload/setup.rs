@@ -1,6 +1,6 @@
-//! The configurations of workloads that have many.
+//! The cells of workloads that have many.
 
-use crate::cell::{Form, Holder, Setup, Shape};
+use crate::cell::{Case, Cell, Form, Holder, Shape, Workload};
 
 /// What was asked for in place of the defaults; if empty, the defaults are used. Also the defaults
 /// of a workload: what it does not have is empty.
@@ -36,15 +36,6 @@ impl Default for Chosen<'_> {
     }
 }
 
-/// One configuration: how many threads read, how many write, and the rest.
-#[derive(Clone, Default)]
-pub struct Configuration {
-    pub threads: usize,
-    pub readers: usize,
-    pub writers: usize,
-    pub setup: Setup,
-}
-
 /// What was chosen, or the default.
 pub fn or<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
     if chosen.is_empty() { default } else { chosen }
@@ -55,26 +46,27 @@ pub fn sides(threads: usize, reads: u8) -> (usize, usize) {
     (if reads > 0 { threads } else { 0 }, if reads < 100 { threads } else { 0 })
 }
 
-/// Configurations: for each one before, one with each of these values.
-pub fn each<T: Copy>(
-    all: Vec<Configuration>,
-    values: &[T],
-    set: impl Fn(&mut Configuration, T),
-) -> Vec<Configuration> {
+/// Cells: for each one before, one with each of these values.
+pub fn each<T: Copy>(all: Vec<Cell>, values: &[T], set: impl Fn(&mut Cell, T)) -> Vec<Cell> {
     let mut with_values = Vec::new();
     for before in all {
         for &value in values {
-            let mut configuration = before.clone();
-            set(&mut configuration, value);
-            with_values.push(configuration);
+            let mut cell = before.clone();
+            set(&mut cell, value);
+            with_values.push(cell);
         }
     }
     with_values
 }
 
-/// All configurations of what was chosen, of a workload with these defaults. A mutex has no reads.
-pub fn grid(chosen: &Chosen<'_>, default: &Chosen<'_>) -> Vec<Configuration> {
-    let mut all = vec![Configuration::default()];
+/// All cells of what was chosen, of a workload with these defaults. A mutex has no reads.
+pub fn grid(
+    workload: Workload,
+    case: Case,
+    chosen: &Chosen<'_>,
+    default: &Chosen<'_>,
+) -> Vec<Cell> {
+    let mut all = vec![Cell::new(workload, case, (0, 0))];
     macro_rules! axis {
         ($axis:ident, $set:expr) => {
             if !default.$axis.is_empty() {
@@ -82,16 +74,16 @@ pub fn grid(chosen: &Chosen<'_>, default: &Chosen<'_>) -> Vec<Configuration> {
             }
         };
     }
-    axis!(forms, |it, form| it.setup.form = Some(form));
-    axis!(reads, |it, reads| it.setup.reads_percent = Some(reads));
-    axis!(sections, |it, section| it.setup.section_ns = Some(section));
-    axis!(outside, |it, outside| it.setup.outside = Some(outside));
-    axis!(among, |it, among| it.setup.among = Some(among));
-    axis!(holders, |it, holder| it.setup.holder = Some(holder));
+    axis!(forms, |it, form| it.range.form = Some(form));
+    axis!(reads, |it, reads| it.range.reads_percent = Some(reads));
+    axis!(sections, |it, section| it.range.section_ns = Some(section));
+    axis!(outside, |it, outside| it.range.outside = Some(outside));
+    axis!(among, |it, among| it.range.among = Some(among));
+    axis!(holders, |it, holder| it.range.holder = Some(holder));
     axis!(threads, |it, threads| it.threads = threads);
-    all.retain(|it| it.setup.form != Some(Form::Mutex) || it.setup.reads_percent == Some(0));
+    all.retain(|it| it.range.form != Some(Form::Mutex) || it.range.reads_percent == Some(0));
     for it in &mut all {
-        (it.readers, it.writers) = sides(it.threads, it.setup.reads_percent.unwrap_or(0));
+        (it.readers, it.writers) = sides(it.threads, it.range.reads_percent.unwrap_or(0));
     }
     all
 }

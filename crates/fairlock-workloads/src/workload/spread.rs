@@ -2,8 +2,8 @@
 //! thread that waits at one lock does nothing at the others. So a lock that is handed to a sleeper,
 //! or stands free while its waiters sleep, slows all threads down.
 
-use super::setup::{Chosen, Configuration, grid};
-use crate::cell::{Case, Form};
+use super::setup::{Chosen, grid};
+use crate::cell::{Case, Cell, Form, Workload};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];
@@ -19,7 +19,7 @@ const GRID: Chosen<'_> = Chosen {
 };
 const QUICK: Chosen<'_> = Chosen { threads: &[32], among: &[64], ..GRID };
 
-/// The configurations of all forms, or of those chosen.
-pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
-    grid(chosen, if quick { &QUICK } else { &GRID })
+/// The cells of all forms, or of those chosen.
+pub fn cells(chosen: &Chosen<'_>, quick: bool) -> Vec<Cell> {
+    grid(Workload::Spread, Case::Busy, chosen, if quick { &QUICK } else { &GRID })
 }

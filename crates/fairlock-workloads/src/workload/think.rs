@@ -2,8 +2,8 @@
 //! a write is chosen at random. Most programs are like that: a thread that has released a lock does
 //! something else first.
 
-use super::setup::{Chosen, Configuration, grid};
-use crate::cell::{Case, Form, Shape};
+use super::setup::{Chosen, grid};
+use crate::cell::{Case, Cell, Form, Shape, Workload};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];
@@ -22,10 +22,10 @@ const GRID: Chosen<'_> = Chosen {
 const QUICK: Chosen<'_> =
     Chosen { threads: &[8, 32], sections: &[10], outside: &[0, 100], reads: &[0, 90], ..GRID };
 
-/// The configurations of all forms, or of those chosen.
-pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
-    let mut all = grid(chosen, if quick { &QUICK } else { &GRID });
-    for setup in all.iter_mut().map(|it| &mut it.setup) {
+/// The cells of all forms, or of those chosen.
+pub fn cells(chosen: &Chosen<'_>, quick: bool) -> Vec<Cell> {
+    let mut all = grid(Workload::Think, Case::Busy, chosen, if quick { &QUICK } else { &GRID });
+    for setup in all.iter_mut().map(|it| &mut it.range) {
         setup.shape = (setup.form == Some(Form::Range)).then_some(Shape::Random);
     }
     all

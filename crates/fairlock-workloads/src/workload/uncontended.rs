@@ -157,33 +157,12 @@ fn report(window: Duration, batches: Vec<Vec<u64>>, ns_per_tick: f64) -> CellRep
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::Setup;
     use crate::cell::Workload;
-    use crate::disturbance::Disturbance;
     use crate::workload::testbed::Real;
 
     #[test]
     fn a_thread_that_misses_the_window_is_measured_all_the_same() {
-        let cell = Cell {
-            workload: Workload::Uncontended,
-            case: Case::Mutex,
-            lock: "std".into(),
-            machine: None,
-            threads: 1,
-            readers: 0,
-            writers: 1,
-            overcommit: None,
-            cs_load: 0,
-            outside_ns: 0,
-            range: Setup::default(),
-            scenario: None,
-            disturbance: Disturbance::default(),
-            secs: 0.0,
-            seed: 1,
-            events: false,
-            busy_turns_per_us: 1,
-            dir: None,
-        };
+        let cell = Cell { secs: 0.0, ..Cell::new(Workload::Uncontended, Case::Mutex, (0, 1)) };
         // A batch that is longer than the warm-up and the window.
         let sleep = || || std::thread::sleep(std::time::Duration::from_millis(60));
         let report = measure(&cell, &Real::new(&cell), 1, sleep).unwrap();

@@ -340,7 +340,8 @@ impl Side {
 impl LongestSlot {
     /// The calling thread has taken `ns`, from `at`.
     fn put(&self, ns: u64, at: Option<Place>) {
-        let longest = Longest { time: Duration::from_nanos(ns), thread: thread_name(), at };
+        let time = Duration::from_nanos(ns);
+        let longest = Longest { time, thread: thread_name(), at, name: None };
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|slot| slot.time < longest.time) {
             *slot = Some(longest);

@@ -62,6 +62,8 @@ pub struct Longest {
     pub thread: String,
     /// From where it took the lock.
     pub at: Option<Place>,
+    /// What is there, if that is an address and its name is known: see [`Snapshot::with_names`].
+    pub(super) name: Option<String>,
 }
 
 impl LockStats {
@@ -92,7 +94,11 @@ impl fmt::Display for Access {
 impl fmt::Display for Longest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1?} by {}", self.time, self.thread)?;
-        self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
+        match (&self.name, self.at) {
+            (Some(name), _) => write!(f, " at {name}"),
+            (None, Some(at)) => write!(f, " at {at}"),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -118,6 +124,20 @@ impl Snapshot {
     /// The first lock of this name.
     pub fn get(&self, name: &str) -> Option<&LockStats> {
         self.0.iter().find(|lock| lock.name == name)
+    }
+
+    /// The same, in which what `name` says of an address is printed in its place.
+    #[doc(hidden)] // for libfairlock
+    pub fn with_names(mut self, name: impl Fn(usize) -> Option<String>) -> Self {
+        for LockStats { reads, writes, longest_condition, .. } in &mut self.0 {
+            let sides = [reads, writes].map(|it| [&mut it.longest_wait, &mut it.longest_hold]);
+            for longest in sides.into_iter().flatten().chain([longest_condition]).flatten() {
+                if let Some(Place::Address(address)) = longest.at {
+                    longest.name = name(address);
+                }
+            }
+        }
+        self
     }
 
     /// One object in JSON: `{"locks": [{"name": …, "reads": {…}, "writes": {…}, "conditions": {…}}, …]}`. The
@@ -214,12 +234,15 @@ impl fmt::Display for Json<&Times> {
 
 impl fmt::Display for Json<Option<&Longest>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Longest { time, thread, at }) = self.0 else { return f.write_str("null") };
+        let Some(Longest { time, thread, at, name }) = self.0 else { return f.write_str("null") };
         write!(f, "{{\"time_ns\":{},\"thread\":{},\"at\":", time.as_nanos(), Quoted(thread))?;
-        match at {
-            Some(Place::Line(at)) => write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line()),
-            Some(at) => write!(f, "\"{at}\"}}"),
-            None => f.write_str("null}"),
+        match (name, at) {
+            (Some(name), _) => write!(f, "{}}}", Quoted(name)),
+            (None, Some(Place::Line(at))) => {
+                write!(f, "\"{}:{}\"}}", Escaped(at.file()), at.line())
+            }
+            (None, Some(at)) => write!(f, "\"{at}\"}}"),
+            (None, None) => f.write_str("null}"),
         }
     }
 }
@@ -243,5 +266,58 @@ impl fmt::Display for Escaped<'_> {
             c if c < ' ' => write!(f, "\\u{:04x}", u32::from(c)),
             c => f.write_char(c),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    fn longest(address: usize) -> Option<Longest> {
+        let (time, at) = (Duration::from_nanos(1), Some(Place::Address(address)));
+        Some(Longest { time, thread: "t".to_string(), at, name: None })
+    }
+
+    fn side(wait: usize, hold: usize) -> SideStats {
+        SideStats {
+            acquisitions: 1,
+            waited: Times::default(),
+            given_up: 0,
+            passed_over: 0,
+            most_passed_over: 0,
+            longest_wait: longest(wait),
+            held: Times::default(),
+            longest_hold: longest(hold),
+        }
+    }
+
+    /// Addresses that begin others, and a lock whose name has one in it.
+    #[test]
+    fn a_name_stands_in_the_place_of_its_address_alone() {
+        let lock = LockStats {
+            name: "0x12".to_string(),
+            reads: side(0x12, 0x123),
+            writes: side(0x1234, 0x9),
+            conditions: Times::default(),
+            longest_condition: longest(0x12),
+        };
+        let name = |address| match address {
+            0x12 => Some("twelve".to_string()),
+            0x123 => Some("\"more\"".to_string()),
+            _ => None,
+        };
+        let now = Snapshot::new([lock].into()).with_names(name);
+        let (table, json) = (now.to_string(), now.to_json());
+        let places = |text: &str, mark: &str| -> Vec<String> {
+            let after = text.split(mark).skip(1);
+            after.map(|rest| rest.split(['\n', '}']).next().unwrap_or("").to_string()).collect()
+        };
+        let in_table = ["\"more\"", "twelve", "0x9", "0x1234", "twelve"];
+        assert_eq!(places(&table, " at "), in_table);
+        let in_json = ["\"twelve\"", "\"\\\"more\\\"\"", "\"0x1234\"", "\"0x9\"", "\"twelve\""];
+        assert_eq!(places(&json, "\"at\":"), in_json);
+        assert!(table.contains("\n0x12 ") && json.contains("\"name\":\"0x12\""));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::threads::{Threads, Watch};
 use super::{caught, command_line, exit_code, folder, program, tell_of_survivors, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
-use crate::json::{Target, VERSION};
+use crate::json::{Document, Target};
 use crate::machine::Machine;
 use crate::output::{Page, complain};
 use crate::preload::document::OfThreads;
@@ -66,7 +66,9 @@ pub fn run(
         }
     }
     if let Some(target) = json {
-        target.write(&document(flags, [&theirs, &ours], runs.interrupted))?;
+        let (machine, command) = (Machine::this(), command_line(&flags.program));
+        let content = compared([&theirs, &ours]);
+        target.write(&Document::new(SCHEMA, &machine, command, runs.interrupted, content))?;
     }
     Ok(runs.code)
 }
@@ -119,18 +121,12 @@ impl<C: Fn(&Path, bool) -> Command> Runs<'_, C> {
     }
 }
 
-/// The name of the schema of [`Document`].
+/// The name of the schema of [`Compared`].
 const SCHEMA: &str = "fairlock-compared/1";
 
 /// What `--json` keeps.
 #[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: &'static str,
-    made: String,
-    machine: Machine,
-    command: String,
-    interrupted: bool,
+struct Compared<'a> {
     /// How long it takes with our locks, in relation to the time as it is.
     times_as_long: Option<Interval>,
     runs: Vec<Run<'a>>,
@@ -158,7 +154,7 @@ struct OfLock<'a> {
     waited: Waited,
 }
 
-fn document<'a>(flags: &RunFlags, ways: [&'a Way; 2], interrupted: bool) -> Document<'a> {
+fn compared<'a>(ways: [&'a Way; 2]) -> Compared<'a> {
     let change = change(ways[0], ways[1]);
     let times = |log: f64| log.exp();
     let of_lock = |(name, waited): (&'a String, &Waited)| OfLock { name, waited: *waited };
@@ -170,13 +166,7 @@ fn document<'a>(flags: &RunFlags, ways: [&'a Way; 2], interrupted: bool) -> Docu
             locks: locks.iter().map(of_lock).collect(),
         })
     });
-    Document {
-        schema: SCHEMA,
-        version: VERSION,
-        made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        machine: Machine::this(),
-        command: command_line(&flags.program),
-        interrupted,
+    Compared {
         times_as_long: change.doubt().is_finite().then(|| Interval {
             value: times(change.value),
             low: times(change.low),

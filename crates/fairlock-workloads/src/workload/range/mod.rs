@@ -5,11 +5,11 @@ mod array;
 mod cost;
 mod file;
 
-use crate::cell::{Case, Cell, CellReport, Shape};
+use crate::cell::{Case, Cell, CellReport, Shape, Workload};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::random::Random;
-use crate::workload::setup::{Chosen, Configuration, each, or};
+use crate::workload::setup::{Chosen, each, or};
 use crate::workload::testbed::Testbed;
 
 /// The full range, as the reader/writer lock it then is; then the others.
@@ -57,14 +57,15 @@ pub fn pick(shape: Shape, slots: u64, threads: usize, index: usize, random: &mut
     }
 }
 
-/// The configurations of a case.
-pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
+/// The cells of a case.
+pub fn cells(case: Case, chosen: &Chosen<'_>) -> Vec<Cell> {
     let threads = match case {
         Case::Read | Case::Write => &ONE,
         Case::Wide | Case::File => or(chosen.threads, &MANY),
         _ => or(chosen.threads, &THREADS),
     };
-    let mut all = each(vec![Configuration::default()], threads, |it, threads| it.threads = threads);
+    let cell = Cell::new(Workload::Range, case, (0, 0));
+    let mut all = each(vec![cell], threads, |it, threads| it.threads = threads);
     if matches!(case, Case::FullMixed | Case::Wide) {
         all.retain(|it| it.threads >= 2);
     }
@@ -79,15 +80,15 @@ pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
             _ => (threads, threads),
         };
     }
-    let of_length = |it: &mut Configuration, section| it.setup.section_ns = Some(section);
-    let reading = |it: &mut Configuration, reads| it.setup.reads_percent = Some(reads);
+    let of_length = |it: &mut Cell, section| it.range.section_ns = Some(section);
+    let reading = |it: &mut Cell, reads| it.range.reads_percent = Some(reads);
     match case {
         Case::Read | Case::Write => {
-            each(all, or(chosen.held, &HELD), |it, held| it.setup.held = Some(held))
+            each(all, or(chosen.held, &HELD), |it, held| it.range.held = Some(held))
         }
         Case::Array => {
             let shapes = or(chosen.shapes, &Shape::ALL);
-            let all = each(all, shapes, |it, shape| it.setup.shape = Some(shape));
+            let all = each(all, shapes, |it, shape| it.range.shape = Some(shape));
             let all = each(all, or(chosen.reads, &READS), reading);
             each(all, or(chosen.sections, &SECTIONS), of_length)
         }

@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::time::SystemTime;
 
 use fairlock_profile::{AtPlace, Wait};
 
 use super::asleep::{self, Asleep};
 use super::{Process, Profile, Seen};
-use crate::json::VERSION;
+use crate::json::{VERSION, now};
 use crate::machine::Machine;
 use crate::preload::Charge;
 use crate::preload::document::{
@@ -24,7 +23,7 @@ pub fn document(
     Document {
         schema: SCHEMA.to_owned(),
         version: VERSION.to_owned(),
-        made: Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
+        made: Some(now()),
         machine: Some(Machine::this()),
         command: Some(command),
         threads,
