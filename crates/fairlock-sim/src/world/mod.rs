@@ -35,10 +35,11 @@ const HOST: usize = 1;
 /// Threads do not begin at the same instant, but within this time.
 const START_SPREAD: u64 = 10_000_000;
 
-/// A thread, beside what the level of threads knows of it.
+/// A thread, beside what the level of threads knows of it. What a spinner needs whose line was written is in one
+/// cache line of the real machine.
+#[repr(C, align(64))]
 struct Thread {
-    name: String,
-    record: &'static Record<Sim>,
+    spin: Option<Spin>,
     /// The place of the caches that it uses while it has a CPU.
     place: Place,
     /// When its operation is done, if it is running one.
@@ -48,15 +49,16 @@ struct Thread {
     rest: u64,
     /// Until then it executes pauses.
     pauses_until: u64,
-    spin: Option<Spin>,
     /// How the last spin ended.
     content: bool,
-    sleep: Option<Sleep>,
     /// How the last sleep ended.
     outcome: WaitOutcome,
+    sleep: Option<Sleep>,
     ended: bool,
+    record: &'static Record<Sim>,
     last_mark: Option<Mark>,
     sleeps: u64,
+    name: String,
 }
 
 /// A spin in progress.

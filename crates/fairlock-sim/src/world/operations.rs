@@ -71,7 +71,7 @@ impl World<'_> {
             return alone;
         }
         let cpu = self.here.cpu as usize;
-        let first = cpu - cpu % self.threads_per_core;
+        let first = usize::from(self.here.core) * self.threads_per_core;
         let mut siblings = (first..first + self.threads_per_core).filter(|&other| other != cpu);
         if siblings.any(|sibling| self.works(sibling)) {
             self.costs.beside_other_work(alone)

@@ -30,10 +30,9 @@ impl World<'_> {
     /// A line that is spun on was written.
     pub(super) fn tell_spinners(&mut self, line: u32) {
         let mut spinners = std::mem::take(&mut self.memory.cell(line).spinners);
-        // The requests of those that are nearer to the writer arrive first.
-        let far =
-            |&thread: &u32| self.costs.transfer(self.here, self.threads[thread as usize].place);
-        spinners.sort_by_key(far);
+        if spinners.len() > 1 {
+            self.sort_by_distance(&mut spinners);
+        }
         spinners.retain(|&thread| {
             let place = self.threads[thread as usize].place;
             let loaded = self.memory.cell(line).line.read(place, self.now, &self.costs);
@@ -50,6 +49,22 @@ impl World<'_> {
             false
         });
         self.memory.cell(line).spinners = spinners;
+    }
+
+    /// Puts those first that are nearer to the writer: their requests arrive first. Others stay in order. There are few
+    /// distances, so one pass for each takes less than to compare each two.
+    fn sort_by_distance(&self, spinners: &mut Vec<u32>) {
+        let far = |thread: u32| self.costs.transfer(self.here, self.threads[thread as usize].place);
+        let mut left: Vec<_> = spinners.drain(..).map(|thread| (far(thread), thread)).collect();
+        while let Some(nearest) = left.iter().map(|&(far, _)| far).min() {
+            left.retain(|&(far, thread)| {
+                let stays = far != nearest;
+                if !stays {
+                    spinners.push(thread);
+                }
+                stays
+            });
+        }
     }
 
     /// A spinner sees the line again; returns whether its spin has ended.
