@@ -170,7 +170,8 @@ impl Ahead {
     fn grants(&self, how: How) -> usize {
         let (own, other) =
             if how.is_read() { (self.readers, self.writers) } else { (self.writers, self.readers) };
-        (own - 1) + if other > 0 { own } else { 0 }
+        // The first tenure may be that of the own side, as when an upgradable reader is inside.
+        if other > 0 { 2 * own } else { own - 1 }
     }
 }
 
