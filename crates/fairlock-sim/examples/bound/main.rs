@@ -10,6 +10,8 @@
 //! planned. Exit 1: a wait was longer than planned; or a lock with ten times the aim, the negative control, kept what the
 //! default plans.
 
+#![allow(unreachable_pub, reason = "a program is no library for others")]
+
 mod adversaries;
 mod victim;
 mod watch;
