@@ -3,7 +3,7 @@
 //!
 //! A test build tries the machines and timeouts that found mistakes; a release build, as in `.ci/sim`, tries all.
 
-#[allow(dead_code, reason = "the example needs more of it")]
+#[allow(dead_code, unreachable_pub, reason = "the example needs more of it")]
 #[path = "../examples/bound/victim.rs"]
 mod victim;
 

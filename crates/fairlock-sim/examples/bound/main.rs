@@ -10,6 +10,8 @@
 //! planned. Exit 1: a wait was longer than planned; or a lock with ten times the aim, the negative control, kept what the
 //! default plans.
 
+#![allow(unreachable_pub, reason = "a program is no library for others")]
+
 mod adversaries;
 mod victim;
 mod watch;
@@ -170,7 +172,8 @@ impl Ahead {
     fn grants(&self, how: How) -> usize {
         let (own, other) =
             if how.is_read() { (self.readers, self.writers) } else { (self.writers, self.readers) };
-        (own - 1) + if other > 0 { own } else { 0 }
+        // The first tenure may be that of the own side, as when an upgradable reader is inside.
+        if other > 0 { 2 * own } else { own - 1 }
     }
 }
 

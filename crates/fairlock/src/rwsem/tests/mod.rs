@@ -106,9 +106,9 @@ pub(super) fn visit(lock: &Lock, kind: Kind) {
 #[test]
 fn planned_wait_grows_with_the_grants_ahead() {
     let lock = RwSem::<Native>::new(Policy::DEFAULT);
-    // As long as the aim of 4 ms allows it, the whole queue is served within it.
+    // Two threads share the aim of 4 ms; while both sides wait, tenures of many may take twice as long together.
     let waits = [1, 10, 100].map(|ahead| lock.planned_wait_ns(ahead).unwrap());
-    assert!(waits.is_sorted() && waits[0] >= 4_000_000, "{waits:?}");
+    assert!(waits.is_sorted() && waits[0] >= 2_000_000 && waits[2] >= 8_000_000, "{waits:?}");
     assert_eq!(lock.planned_wait_ns(0), Some(0));
     assert_eq!(RwSem::<Native>::new(Policy::HANDOFF).planned_wait_ns(1), None);
 }

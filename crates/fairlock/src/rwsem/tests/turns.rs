@@ -112,7 +112,8 @@ fn tenure_of_any_length_is_a_tenure() {
     for after in ages {
         let lock = &Lock::new(Policy::tenure(TenurePolicy { aim: after, ..TenurePolicy::DEFAULT }));
         let planned = lock.planned_wait_ns(1).unwrap();
-        assert!(planned >= i64::MAX as u64 / 2, "{after:?}: {planned}");
+        // Two threads share it.
+        assert!(planned >= i64::MAX as u64 / 4, "{after:?}: {planned}");
         lock.read();
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
