@@ -204,7 +204,7 @@ impl Grid {
             outside: &once(&flags.program.outside),
             among: &once(&flags.program.among),
             holders: &parse_holders(&flags.program)?,
-            ..Chosen::default()
+            ..Chosen::NOTHING
         };
         let mut all = match self.workload {
             Workload::Think => think::cells(&chosen, flags.quick),

@@ -86,19 +86,14 @@ struct Lock {
 
 impl Locks {
     fn thread(&mut self, thread: usize) -> &mut Thread {
-        if self.threads.len() <= thread {
-            self.threads.resize(thread + 1, Thread::default());
-        }
-        &mut self.threads[thread]
+        super::at(&mut self.threads, thread)
     }
 
     /// A thread asks for a lock.
     pub fn asks(&mut self, now: u64, thread: usize, wanted: Wanted<'_>) {
         let place = match wanted {
             Wanted::Lock(number) => {
-                if self.locks.len() <= number {
-                    self.locks.resize(number + 1, Lock::default());
-                }
+                super::at(&mut self.locks, number);
                 Place::Lock(number)
             }
             Wanted::Range(range) => Place::Range(range.clone()),

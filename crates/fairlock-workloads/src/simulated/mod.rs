@@ -25,3 +25,11 @@ impl<T> Shared<T> {
         body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+/// The one of this number, and new ones before it if there are not as many.
+fn at<T: Clone + Default>(all: &mut Vec<T>, number: usize) -> &mut T {
+    if all.len() <= number {
+        all.resize(number + 1, T::default());
+    }
+    &mut all[number]
+}

@@ -77,10 +77,7 @@ struct Thread {
 
 impl Trace {
     fn at(&mut self, thread: usize) -> &mut Thread {
-        if self.threads.len() <= thread {
-            self.threads.resize(thread + 1, Thread::default());
-        }
-        &mut self.threads[thread]
+        super::at(&mut self.threads, thread)
     }
 
     fn slice(&mut self, pid: u32, tid: usize, name: String, from: u64, to: u64) {

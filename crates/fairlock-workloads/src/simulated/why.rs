@@ -119,18 +119,12 @@ impl Lock {
 
 impl Waits {
     fn thread(&mut self, thread: usize) -> &mut Thread {
-        if self.threads.len() <= thread {
-            self.threads.resize(thread + 1, Thread::default());
-        }
-        &mut self.threads[thread]
+        super::at(&mut self.threads, thread)
     }
 
     /// A thread asks for a lock.
     pub fn asks(&mut self, now: u64, thread: usize, number: usize) {
-        if self.locks.len() <= number {
-            self.locks.resize(number + 1, Lock::default());
-        }
-        let lock = &mut self.locks[number];
+        let lock = super::at(&mut self.locks, number);
         lock.count(now);
         let is_behind_first = !lock.inside.is_empty();
         if is_behind_first {

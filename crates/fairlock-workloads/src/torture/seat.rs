@@ -104,8 +104,9 @@ impl Request<'_> {
 }
 
 /// What a thread does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum What {
+    #[default]
     Away,
     /// It waits for the lock.
     Waits,
@@ -117,7 +118,7 @@ pub(super) enum What {
 }
 
 /// The same, as the watchdog sees it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Doing {
     pub(super) what: What,
     pub(super) since: u64,
@@ -196,20 +197,11 @@ fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Round {
     pub(super) fn new(subject: Box<dyn Subject>, threads: usize) -> Self {
-        let away = || Doing {
-            what: What::Away,
-            since: 0,
-            visit: None,
-            delay: 0,
-            stood: 0,
-            thread: 0,
-            token: None,
-        };
         let most = subject.grants(threads - 1);
         let costs = [(); 2].map(|()| Mutex::new(Largest { numbers: BinaryHeap::new(), most }));
         Self {
             subject,
-            seats: (0..threads).map(|_| Mutex::new(away())).collect(),
+            seats: (0..threads).map(|_| Mutex::default()).collect(),
             costs,
             failure: Mutex::new(None),
             over: AtomicU64::new(0),
@@ -292,8 +284,7 @@ impl Round {
                 _ => lacked = lacked.max(delay_of(seat.thread).saturating_sub(seat.delay)),
             }
         }
-        bound += lacked;
-        bound
+        bound + lacked
     }
 }
 

@@ -30,12 +30,6 @@ impl Chosen<'_> {
     };
 }
 
-impl Default for Chosen<'_> {
-    fn default() -> Self {
-        Self::NOTHING
-    }
-}
-
 /// What was chosen, or the default.
 pub fn or<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
     if chosen.is_empty() { default } else { chosen }
