@@ -28,7 +28,7 @@ use super::span::Span;
 use super::{Core, Hold};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, Thread};
-use crate::wait::{Kind, LOOK_NS, LOOKS, WAKE_NS, WATCH_NS, WaitContext, WaitError};
+use crate::wait::{FEW_LOOKS, Kind, LOOK_NS, WAKE_NS, WATCH_NS, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 
@@ -107,7 +107,7 @@ impl<P: Platform> Core<P> {
                     context.stand_back(pause);
                     pause = (2 * pause).min(PAUSE_NS.1);
                 }
-                Err(Missed::Tree) if tree_looks < LOOKS => {
+                Err(Missed::Tree) if tree_looks < FEW_LOOKS => {
                     tree_looks += 1;
                     context.stand_back(LOOK_NS);
                 }

@@ -2,8 +2,8 @@
 //!
 //! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the lock
 //! (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded time, the
-//! *tenure*. A thread that finds the lock taken spins for a microsecond or two, then queues
-//! (`compete`).
+//! *tenure*. A thread that finds the lock taken spins, then queues (`compete`): for 1.4 µs, or for
+//! 13 where it, the holder and all that are queued can have a CPU each.
 //!
 //! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
 //! Only that waiter watches the lock; the others sleep until they are next. The waiter that is next

@@ -66,8 +66,8 @@ pub(crate) struct Holder<P: Platform> {
     thread: Hint,
     /// Whether threads take turns at the lock (1): see [`mode`](super::mode).
     in_turns: Hint,
-    /// Whether anybody is queued (1).
-    awaited: Hint,
+    /// How many are queued.
+    queued: Hint,
     /// Whether a writer waits, awake, for the readers inside to leave (1).
     writer: Hint,
 }
@@ -84,7 +84,7 @@ impl<P: Platform> Drop for AwakeWriter<'_, P> {
     }
 }
 
-all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, awaited, writer], []);
+all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, queued, writer], []);
 
 impl<P: Platform> Holder<P> {
     /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not
@@ -113,7 +113,13 @@ impl<P: Platform> Holder<P> {
     /// Whether anybody is queued, most likely.
     #[inline(always)]
     pub(crate) fn is_awaited(&self) -> bool {
-        self.awaited.load(Ordering::Relaxed) != 0
+        self.queued() != 0
+    }
+
+    /// How many are queued, most likely.
+    #[inline(always)]
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
     }
 
     /// Whether a writer waits, awake, for the readers inside to leave.
@@ -134,8 +140,8 @@ impl<P: Platform> Holder<P> {
         AwakeWriter(self)
     }
 
-    pub(super) fn set_awaited(&self, awaited: bool) {
-        set(&self.awaited, awaited.into());
+    pub(super) fn set_queued(&self, queued: usize) {
+        set(&self.queued, queued);
     }
 
     pub(super) fn set_in_turns(&self, in_turns: bool) {

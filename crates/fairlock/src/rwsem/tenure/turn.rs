@@ -34,7 +34,7 @@ impl<P: Platform> Turns<P> {
         let (result, watched) = self.queue.with(|q| {
             let result = f(q);
             self.holder().set_end(q.own.clock.end());
-            self.holder().set_awaited(!q.waiters.is_empty());
+            self.holder().set_queued(q.waiters.len());
             let checked = cfg!(any(debug_assertions, fairlock_loom));
             (result, !checked || q.waiters.is_empty() || q.own.next().is_some())
         });

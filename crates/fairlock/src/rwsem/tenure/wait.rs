@@ -9,15 +9,15 @@ use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::Turns;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{
-    Access, INVITED, Kind, LOOK_NS, LOOKS, NEXT, SOON_NS, Thread, WAITING, WAKE_NS, WATCH_NS,
-    WaitContext, WaitError, Waiter,
+    Access, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, Thread, WAITING, WAKE_NS, WATCH_NS,
+    WaitContext, WaitError, Waiter, most_looks,
 };
 
 /// The waiter that is next stays awake if a writers' tenure ends within this time; a readers' tenure within
 /// [`WAKE_NS`], as awake, the waiter takes a CPU from readers. In ns; compared with the time left of it.
 const SPIN_THROUGH_NS: u64 = 250_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause ([`LOOKS`]). In ns; compared
+/// pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns; compared
 /// with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
 /// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw,
@@ -52,7 +52,7 @@ impl<P: Platform> Turns<P> {
         let mut held_off = 0;
         let mut looks = 0;
         let in_turns = self.holder().is_in_turns();
-        while looks < LOOKS {
+        while looks < most_looks::<P>(self.holder().queued()) {
             let word = self.word.load(Ordering::Relaxed);
             // Also before anybody waits: else a thread that has just waited for its turn would lose the
             // lock in the gaps between its sections.
@@ -84,7 +84,7 @@ impl<P: Platform> Turns<P> {
             }
             let ended = self.spin_until_next_look(me, access, looks, holds_off);
             held_off += u32::from(holds_off && !ended);
-            if held_off == LOOKS {
+            if held_off == FEW_LOOKS {
                 // It waited the whole pause in vain: it clears the hint, so that later readers do not.
                 self.holder().forget_writer();
             }
