@@ -75,6 +75,7 @@ impl<P: System> Thread<P> {
     pub(crate) fn begin_anew(&self) {
         self.tenure.ages.forget_all();
         self.tenure.writes(0);
+        self.tenure.gave_way(0);
         self.watch.forget();
     }
 

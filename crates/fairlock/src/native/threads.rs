@@ -184,11 +184,13 @@ mod tests {
         let (pool, place) = (super::Pool::<linux::Linux>::new(), 1);
         let record = pool.take(place);
         record.tenure.ages.note(1, 100, 200);
+        record.tenure.is_to_give_way(1, 300, 400);
         (0..4).for_each(|_| record.watch.yields.ended(false));
         assert!(!record.watch.yields.begins());
         pool.give(record);
         assert!(std::ptr::eq(pool.take(place), record) && record.tenure.ages.at(1).is_none());
         assert!(record.watch.yields.begins());
+        assert_eq!(record.tenure.gives_way.get(), 0);
     }
 
     #[test]

@@ -75,8 +75,8 @@ fn where_threads_take_turns_only_the_last_holder_takes_the_lock_past_the_queue()
     };
     for in_turns in [false, true] {
         lock.holder().set_in_turns(in_turns);
-        assert!(takes());
         lock.seem_last();
+        assert!(takes());
         let other = std::thread::scope(|s| s.spawn(takes).join().unwrap());
         assert_eq!(other, !in_turns);
     }

@@ -214,7 +214,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     pub(super) fn reads_enough(&self, me: &Thread<P>, others: usize) -> bool {
         let mark = me.marks.of(ptr::from_ref(self).addr());
-        let reads = mark.reads.get().saturating_add(others as u32 + 1);
+        let reads = mark.reads.get().saturating_add((others as u32).saturating_add(1));
         mark.reads.set(reads);
         reads >= ENOUGH
     }
