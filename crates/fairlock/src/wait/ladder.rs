@@ -389,8 +389,9 @@ impl<P: System> CancelLinks<P> {
 }
 
 /// How often a thread that finds a lock taken looks again, awake, before it queues, where each thread at the lock can
-/// have a CPU: for 13 us altogether, about what it costs to sleep and be woken. In looks; compared with those of this wait.
-const LOOKS: u32 = 6;
+/// have a CPU: for 13 us altogether, about what it costs to sleep and be woken. Not in models, whose clock stands still: there
+/// more looks would only be more schedules. In looks; compared with those of this wait.
+const LOOKS: u32 = if cfg!(fairlock_loom) { FEW_LOOKS } else { 6 };
 /// The same where other threads want the CPU: for 1.4 us altogether. In looks; compared with those of this wait.
 pub(crate) const FEW_LOOKS: u32 = 3;
 /// The first pause between two such looks; each is twice as long as the one before. In ns; compared
