@@ -34,7 +34,7 @@ use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::rwsem::{TenurePolicy, Turns};
 use crate::ticket::Solo;
 use crate::wait::{
-    Access, LOOK_NS, Meeting, Parker, Sleeper, Wait, WaitContext, WaitError, Waiter, most_looks,
+    Access, LOOK_NS, Meeting, Parker, Sleeper, Wait, WaitContext, WaitError, Waiter,
 };
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
@@ -221,7 +221,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 if meeting.begin(&P::thread().meetings, self.address(), until) {
                     continue;
                 }
-                if looks < most_looks::<P>(0) {
+                if looks < until.most_looks(0) {
                     self.solo.spin(LOOK_NS << looks);
                     looks += 1;
                     continue;

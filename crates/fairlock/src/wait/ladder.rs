@@ -413,14 +413,15 @@ pub(crate) const WAKE_NS: u64 = 50_000;
 /// was of use.
 pub(crate) const MOST_DOUBLINGS: u32 = 5;
 
-/// How often a thread that finds a lock taken looks again, beside so many that are queued. With the holder, all of
-/// them can have a CPU: then the CPU of one that sleeps would do nothing. Otherwise one that is awake takes it from
-/// those, and may lose its CPU, while it waits, for as long as all others run.
-pub(crate) fn most_looks<P: System>(queued: usize) -> u32 {
-    if queued + 2 <= P::cpus() { LOOKS } else { FEW_LOOKS }
-}
-
 impl<P: System> WaitContext<'_, P> {
+    /// How often a thread that finds a lock taken looks again, beside so many that are queued. If with the holder all
+    /// of them can have a CPU, that of one that sleeps would do nothing. Otherwise one that is awake takes it from
+    /// those, and may lose it, while it waits, for as long as all others run. Short attempts have to queue, or else none is
+    /// ever next.
+    pub(crate) fn most_looks(&self, queued: usize) -> u32 {
+        if !self.can_end() && queued + 2 <= P::cpus() { LOOKS } else { FEW_LOOKS }
+    }
+
     /// So long, but not beyond the deadline. The clock is read only if there is one.
     fn at_most(&self, bound_ns: u64) -> u64 {
         if self.deadline.is_some() { bound_ns.min(self.left(P::now())) } else { bound_ns }
@@ -557,7 +558,7 @@ impl StealClock {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{FEW_LOOKS, LOOKS, StealClock, Wait, most_looks};
+    use super::{FEW_LOOKS, LOOKS, StealClock, Wait, WaitContext};
     use crate::platform::{Native, System};
 
     /// The thread that asks, the holder, and those queued.
@@ -566,7 +567,10 @@ mod tests {
         let cpus = Native::cpus();
         for queued in 0..=cpus {
             let looks = if 1 + 1 + queued > cpus { FEW_LOOKS } else { LOOKS };
-            assert_eq!(most_looks::<Native>(queued), looks, "{queued} beside {cpus} CPUs");
+            let context = WaitContext::<Native>::FOREVER;
+            assert_eq!(context.most_looks(queued), looks, "{queued} beside {cpus} CPUs");
+            let attempt = WaitContext { deadline: Some(Native::now()), ..context };
+            assert_eq!(attempt.most_looks(queued), FEW_LOOKS, "an attempt");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::rwsem::Turns;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{
     Access, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, Thread, WAITING, WAKE_NS, WATCH_NS,
-    WaitContext, WaitError, Waiter, most_looks,
+    WaitContext, WaitError, Waiter,
 };
 
 /// The waiter that is next stays awake if a writers' tenure ends within this time; a readers' tenure within
@@ -52,7 +52,7 @@ impl<P: Platform> Turns<P> {
         let mut held_off = 0;
         let mut looks = 0;
         let in_turns = self.holder().is_in_turns();
-        while looks < most_looks::<P>(self.holder().queued()) {
+        while looks < context.most_looks(self.holder().queued()) {
             let word = self.word.load(Ordering::Relaxed);
             // Also before anybody waits: else a thread that has just waited for its turn would lose the
             // lock in the gaps between its sections.

@@ -19,7 +19,7 @@ use super::word::{self, Holder, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{Again, PastQueue, Policy, RwSem};
-use crate::wait::{Access, LOOK_NS, Thread, Wait, WaitContext, WaitError, most_looks};
+use crate::wait::{Access, LOOK_NS, Thread, Wait, WaitContext, WaitError};
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
 /// with data, for what it promises and when it blocks, and [`RwSem`] for the forms in which its
@@ -456,7 +456,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             match self.attempt(access, false, awake) {
                 Entry::Entered => return Ok(()),
                 Entry::Full => return Err(WaitError::TooManyReaders),
-                Entry::Taken if looks < most_looks::<P>(0) => {
+                Entry::Taken if looks < context.most_looks(0) => {
                     let done = |word: RwWord| !word.is_taken(access);
                     P::spin_until(&self.word.0, LOOK_NS << looks, |bits| done(RwWord::of(bits)));
                     looks += 1;
