@@ -225,9 +225,10 @@ impl TenureClock {
         // By the budget; with what readers make up for, and what tenures last past their ends.
         let least = cost * 100 / shape.percent + cost + self.longest_overrun();
         // So many threads wait at least: while both sides do, every other grant may be to the same reader.
-        let threads = 1 + if is_read { grants.div_ceil(2) } else { grants };
-        // Each writer that is served may go for good, and takes an eighth of a thread off the crowd.
-        let crowd = threads * u64::from(FADES) - (threads - 1);
+        let others = if is_read { grants.div_ceil(2) } else { grants };
+        // Each of them that is served may go for good, and takes an eighth of a thread off the crowd.
+        let eighths = u64::from(FADES);
+        let crowd = others.saturating_mul(eighths - 1).saturating_add(eighths);
         let share = (shape.aim_ns / crowd).saturating_mul(FADES.into());
         // A handoff may take longer than those before: both its parts as long as is believed.
         grants.saturating_mul(share.max(least) + 2 * MAX_COST_NS)
@@ -451,6 +452,16 @@ mod tests {
                 let since = clock.started.max(clock.awaited);
                 prop_assert!(queue.is_empty() || clock.end() - since <= planned, "{clock:?}: {planned}");
             }
+        }
+    }
+
+    #[test]
+    fn a_wait_behind_any_number_of_grants_is_planned() {
+        let clock = TenureClock::new();
+        let ahead = [0, 1, 2, 60, usize::MAX / 8, usize::MAX / 7, usize::MAX];
+        for is_read in [false, true] {
+            let planned = ahead.map(|ahead| clock.planned_wait_ns(ahead, is_read, SHAPE));
+            assert!(planned.is_sorted() && planned[0] == 0 && planned[1] > 0, "{planned:?}");
         }
     }
 
