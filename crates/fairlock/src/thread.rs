@@ -73,9 +73,7 @@ impl<P: System> Thread<P> {
     /// one, nor with its habits.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     pub(crate) fn begin_anew(&self) {
-        self.tenure.ages.forget_all();
-        self.tenure.writes(0);
-        self.tenure.gave_way(0);
+        self.tenure.forget();
         self.watch.forget();
     }
 

@@ -60,6 +60,14 @@ impl TenureLocal {
         self.gives_way_again.set(again);
     }
 
+    /// Another thread has the record.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) fn forget(&self) {
+        self.ages.forget_all();
+        self.writes(0);
+        self.gave_way(0);
+    }
+
     /// The thread takes the lock at `address` for writing, or
     /// upgradably, while others wait.
     #[inline(always)]
