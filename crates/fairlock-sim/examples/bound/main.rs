@@ -8,7 +8,7 @@
 //! RUNS is how many seeds each cell has; ADVERSARY a part of its name. Prints a table of Markdown: the longest wait as a
 //! share of what is planned for it, with a star if it was a thread that waits by attempts, for which twice as much is
 //! planned. Exit 1: a wait was longer than planned; or a lock with ten times the aim, the negative control, kept what the
-//! default plans.
+//! default plans. Exit 2: a wrong argument.
 
 #![allow(unreachable_pub, reason = "a program is no library for others")]
 
@@ -17,13 +17,16 @@ mod victim;
 mod watch;
 
 use std::cell::Cell;
+use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
 use adversaries::{ALL, Adversary, Attempts, Life, Part};
 use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::wait::{CancelToken, Wait};
-use fairlock_sim::{Machine, Sim, Simulation, begin_thin_locks, busy, now, random, sleep, stopped};
+use fairlock_sim::{
+    Machine, MachineError, Sim, Simulation, begin_thin_locks, busy, now, random, sleep, stopped,
+};
 use victim::{How, Slow, Victim};
 use watch::Watch;
 
@@ -252,14 +255,31 @@ fn run(form: Form, machine: &Machine, adversary: &Adversary, threads: usize, see
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let runs = arguments.next().map_or(3, |runs| runs.parse().expect("RUNS is a number"));
+    attack(std::env::args().skip(1)).unwrap_or_else(|mistake| {
+        eprintln!("bound: {mistake}");
+        ExitCode::from(2)
+    })
+}
+
+fn attack(mut arguments: impl Iterator<Item = String>) -> Result<ExitCode, Box<dyn Error>> {
+    let runs = match arguments.next() {
+        None => 3,
+        Some(runs) => runs
+            .parse()
+            .ok()
+            .filter(|&runs| runs > 0)
+            .ok_or_else(|| format!("'{runs}' is no number of runs: use 1 or more"))?,
+    };
     let machines = arguments.next().unwrap_or_else(|| "two_cpu,nvme_8,cascade_lake_96".to_owned());
     let only = arguments.next().unwrap_or_default();
-    let machines: Vec<_> = machines.split(',').map(|name| (name, machine(name))).collect();
-    if run(Form::Control, &machine("nvme_8"), &ALL[0], 8, 0).share() <= 1.0 {
+    if !ALL.iter().any(|one| one.name.contains(&only)) {
+        return Err(format!("no adversary has '{only}' in its name: leave that out").into());
+    }
+    let named = |name| Ok::<_, MachineError>((name, Machine::builtin(name)?));
+    let machines = machines.split(',').map(named).collect::<Result<Vec<_>, _>>()?;
+    if run(Form::Control, &Machine::builtin("nvme_8")?, &ALL[0], 8, 0).share() <= 1.0 {
         println!("a lock with ten times the aim keeps the bound: nothing is checked");
-        return ExitCode::FAILURE;
+        return Ok(ExitCode::FAILURE);
     }
     let (mut count, mut beyond) = (0, 0);
     for (form, lock) in [(Form::RwLock, "RwLock"), (Form::Mutex, "Mutex")] {
@@ -290,9 +310,5 @@ fn main() -> ExitCode {
         }
     }
     println!("{count} runs; waits beyond the bound in {beyond} of them.");
-    if beyond == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn machine(name: &str) -> Machine {
-    Machine::builtin(name).expect("a machine that is built in")
+    Ok(if beyond == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
