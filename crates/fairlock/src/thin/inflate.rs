@@ -26,10 +26,10 @@ pub(super) trait Inflates: Sized {
     /// the thin lock tells of.
     fn adopt(full: &Self::Full, word: Self::Word);
 
-    /// The word of the lock, which had this one, once that says who is inside, or where.
+    /// Whether this word of a lock that is not inflated says who is inside.
     #[inline(always)]
-    fn settled(&self, word: Self::Word) -> Self::Word {
-        word
+    fn tells_holders(_word: Self::Word) -> bool {
+        true
     }
 
     /// Takes the adopted holders off the full lock, which no word names.
@@ -140,16 +140,15 @@ pub(super) trait Inflates: Sized {
 
     // ---- thin to full, and back ----
 
-    /// Gives the lock, which had this word, a full one. Returns its word; as an error if another
-    /// thread has done so.
+    /// Gives the lock, which had this word, a full one. Returns its word; as an error if another thread has done
+    /// so, or the word no longer says who is inside.
     #[cold]
     fn inflate(&self, mut word: Self::Word) -> Result<Self::Word, Self::Word> {
         let slots = Self::slots();
         let slot = slots.take_sealed();
         let new = Self::Word::inflated(slot.name);
         loop {
-            word = self.settled(word);
-            if word.is_inflated() {
+            if word.is_inflated() || !Self::tells_holders(word) {
                 break;
             }
             Self::adopt(&slot.full, word);

@@ -463,9 +463,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 }
                 Entry::Taken | Entry::TakenElsewhere => break,
                 Entry::Crowded if access == Access::Shared && self.watches_crowd() => P::pause(),
-                // More readers come at once than one exchange at a time can take, or the lock has
-                // another policy.
-                Entry::Crowded | Entry::Nascent => _ = self.inflated(),
+                // More come at once than one exchange at a time can take. If it has become visible since, it stays so.
+                Entry::Crowded => _ = self.inflate(self.load()),
+                // The lock has another policy.
+                Entry::Nascent => _ = self.inflated(),
             }
         }
         self.on_full(|sem| match again {
@@ -683,14 +684,28 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
+    /// The word of the lock, which had this one, once that is not visible.
+    fn settled(&self, mut word: RwWord) -> RwWord {
+        while word.is_visible() {
+            self.revoke(word, 0);
+            word = self.load();
+        }
+        word
+    }
+
     /// Inflates the lock if it is not inflated; returns its word.
     fn inflated(&self) -> RwWord {
-        let word = self.settled(self.load());
-        if word.is_inflated() {
-            return word;
+        loop {
+            let word = self.settled(self.load());
+            if word.is_inflated() {
+                return word;
+            }
+            let is_nascent = word.is_nascent();
+            let made = if is_nascent { self.inflate_nascent(word) } else { self.inflate(word) };
+            if let Ok(word) = made {
+                return word;
+            }
         }
-        let made = if word.is_nascent() { self.inflate_nascent(word) } else { self.inflate(word) };
-        made.unwrap_or_else(|now| now)
     }
 
     #[cold]
@@ -763,12 +778,9 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
         &self.word
     }
 
-    fn settled(&self, mut word: RwWord) -> RwWord {
-        while word.is_visible() {
-            self.revoke(word, 0);
-            word = self.load();
-        }
-        word
+    #[inline(always)]
+    fn tells_holders(word: RwWord) -> bool {
+        !word.is_visible()
     }
 
     fn adopt(full: &RwSem<P>, word: RwWord) {
@@ -1012,6 +1024,17 @@ mod tests {
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
         assert!(!lock.is_locked());
+    }
+
+    /// It concludes from a thin word that too many come at once, and is preempted before it inflates the lock.
+    #[test]
+    fn who_inflates_a_thin_lock_late_leaves_a_visible_one_as_it_is() {
+        let lock = Lock::new_const();
+        let thin = lock.load();
+        if Native::has_process_barrier() {
+            assert!(lock.show_readers() && lock.inflate(thin).is_err());
+            assert!(lock.inflate(lock.load()).is_err() && lock.shows_readers());
+        }
     }
 
     /// A thread that comes to wait may be preempted between its two steps for as long as it likes.
