@@ -29,9 +29,9 @@ pub(crate) use published::PublishedLocal;
 pub use sem::Calm;
 pub(crate) use sem::Head;
 use sem::Sem;
-pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use tenure::{Again, PastQueue};
+pub(crate) use tenure::PastQueue;
+pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::READERS_LIMIT;
 
@@ -438,21 +438,6 @@ impl<P: Platform> RwSem<P> {
         /// Takes the lock in this way if that needs no waiting; `again`: beside readers even past waiting
         /// writers. If not, whether a seal was in the way.
         pub(crate) fn try_take(access: Access, again: bool) -> Result<(), bool>;
-    }
-
-    /// The calling thread, `me`, takes the lock in this way, if it had it last, somebody waits, and
-    /// nothing else is in the way.
-    #[inline(always)]
-    #[must_use]
-    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Again<'_, P>> {
-        self.turns()?.take_again(me, access)
-    }
-
-    /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be
-    /// woken or given way to. Returns whether it did.
-    #[inline(always)]
-    pub(crate) fn leave_again(&self, me: &Thread<P>) -> bool {
-        self.turns().is_some_and(|lock| lock.leave_again(me))
     }
 }
 

@@ -233,7 +233,7 @@ impl<P: Platform> Kernel<P> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
         if before.is_open_to_readers() {
-            return Some(PastQueue { lock: None, kind: Kind::Reader, before });
+            return Some(PastQueue { lock: None, access: Access::Shared, before });
         }
         // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
         unsafe { self.unlock_read() };
@@ -241,7 +241,7 @@ impl<P: Platform> Kernel<P> {
     }
 
     pub(crate) fn write_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        let taken = PastQueue { lock: None, kind: Kind::Writer, before: Word::FREE };
+        let taken = PastQueue { lock: None, access: Access::Exclusive, before: Word::FREE };
         self.try_write().then_some(taken)
     }
 

@@ -70,7 +70,7 @@ use core::sync::atomic::Ordering;
 pub(crate) use local::TenureLocal;
 use state::{Holder, Tenure};
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use thin::{Again, PastQueue};
+pub(crate) use thin::PastQueue;
 
 use super::Turns;
 use super::policy::{TenurePolicy, TenureShape};

@@ -11,13 +11,14 @@ use super::{FewWakes, Queued, TenurePolicy};
 use crate::platform::Platform;
 use crate::rwsem::Turns;
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, Kind, Thread, WaitContext, WaitError, Waiter};
+use crate::wait::{Access, Thread, WaitContext, WaitError, Waiter};
 
 /// A lock that its last holder has taken again, while others wait: to be noted, or left at once if it is not the
 /// right one.
 #[must_use]
 pub(crate) struct Again<'a, P: Platform> {
     lock: &'a Turns<P>,
+    access: Access,
     /// The word before.
     before: Word,
 }
@@ -26,8 +27,12 @@ impl<P: Platform> Again<'_, P> {
     /// Notes that the calling thread, `me`, has taken the lock.
     #[inline(always)]
     pub(crate) fn note(self, me: &Thread<P>) {
-        let Self { lock, before } = self;
+        let Self { lock, access, before } = self;
         me.tenure.ages.forget(lock.id());
+        if access == Access::Exclusive {
+            // Later the thread may join readers as one that has written.
+            me.tenure.writes(lock.id());
+        }
         let alone = lock.is_ones_own(before);
         if alone {
             lock.holder().count(1);
@@ -35,14 +40,6 @@ impl<P: Platform> Again<'_, P> {
         if me.steals.count() {
             Turns::look_around(&lock.word, lock.holder(), me, false, alone);
         }
-    }
-
-    /// As [`note`](Self::note), of a writer of a lock that is also read: later the thread may
-    /// join readers as one that has written.
-    #[inline(always)]
-    pub(crate) fn note_write(self, me: &Thread<P>) {
-        me.tenure.writes(self.lock.id());
-        self.note(me);
     }
 }
 
@@ -52,7 +49,7 @@ impl<P: Platform> Again<'_, P> {
 pub(crate) struct PastQueue<'a, P: Platform> {
     /// None under the published discipline, which notes nothing.
     pub(crate) lock: Option<&'a Turns<P>>,
-    pub(crate) kind: Kind,
+    pub(crate) access: Access,
     /// The word before.
     pub(crate) before: Word,
 }
@@ -68,20 +65,22 @@ impl<P: Platform> PastQueue<'_, P> {
     #[inline(always)]
     pub(crate) fn note(self, me: &Thread<P>) {
         if let Some(lock) = self.lock {
-            lock.note_steal(me, self.kind, self.before);
+            lock.note_steal(me, self.access.kind(), self.before);
         }
     }
 }
 
 impl<P: Platform> Turns<P> {
-    /// The calling thread, `me`, takes the lock past the queue, if it had the lock last, and nothing
-    /// is in the way but those that wait.
+    /// The calling thread, `me`, takes the lock past the queue, if it had the lock last, somebody waits, and
+    /// nothing else is in the way.
     #[inline(always)]
     #[must_use]
     pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Again<'_, P>> {
         // Check the holder first: its cache line is separate, so a failed check leaves the word's line
         // alone. A reader yields before it enters, a writer after it has left.
-        if !self.holder().is(me) || access == Access::Shared && self.holds_off(me) {
+        let holder = self.holder();
+        if !holder.is_awaited() || !holder.is(me) || access == Access::Shared && self.holds_off(me)
+        {
             return None;
         }
         let word = self.word.load(Ordering::Relaxed);
@@ -92,13 +91,24 @@ impl<P: Platform> Turns<P> {
         // Acquire: owns the lock on success (rule 3).
         let before =
             self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(Again { lock: self, before })
+        Some(Again { lock: self, access, before })
     }
 
     /// As [`take_again`](Self::take_again), for writing, with the note.
     pub(crate) fn write_again(&self) -> bool {
         let me = P::thread();
-        self.take_again(me, Access::Exclusive).map(|again| again.note_write(me)).is_some()
+        self.take_again(me, Access::Exclusive).map(|again| again.note(me)).is_some()
+    }
+
+    /// The calling thread, `me`, leaves the lock as a writer, if nobody waits, or nobody is to be woken or given way
+    /// to. Returns whether it did.
+    #[inline(always)]
+    pub(crate) fn leave_written(&self, me: &Thread<P>) -> bool {
+        if self.holder().is_awaited() {
+            return self.leave_again(me);
+        }
+        // Without looking at the word first, as in `write_past_queue`.
+        self.let_go_from(Word::FREE.taken(Access::Exclusive)).is_ok()
     }
 
     /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
@@ -106,14 +116,10 @@ impl<P: Platform> Turns<P> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        // Before it is counted: else the writer would not find the lock free.
-        if self.holder().has_awake_writer() {
-            return None;
-        }
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
         if before.is_open_to_readers() || before.has_room() && self.may_stay(me, before) {
-            return Some(PastQueue { lock: Some(self), kind: Kind::Reader, before });
+            return Some(PastQueue { lock: Some(self), access: Access::Shared, before });
         }
         self.leave_at_once(before)
     }
@@ -142,7 +148,7 @@ impl<P: Platform> Turns<P> {
             true => Word::FREE,
             false => self.steal_in_turn(me, Access::Exclusive)?,
         };
-        Some(PastQueue { lock: Some(self), kind: Kind::Writer, before })
+        Some(PastQueue { lock: Some(self), access: Access::Exclusive, before })
     }
 
     /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
@@ -151,7 +157,7 @@ impl<P: Platform> Turns<P> {
     pub(crate) fn upgradable_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
         let access = Access::Upgradable;
         let before = self.steal_in_turn(me, access)?;
-        Some(PastQueue { lock: Some(self), kind: access.kind(), before })
+        Some(PastQueue { lock: Some(self), access, before })
     }
 
     /// As [`write_past_queue`](Self::write_past_queue), with the note. Returns whether the lock was
@@ -250,9 +256,10 @@ impl<P: Platform> Turns<P> {
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
-    /// As if the calling thread had had the lock last.
+    /// As if the calling thread had had the lock last, and another were queued.
     #[cfg(all(test, feature = "std", not(fairlock_loom)))]
     pub(crate) fn seem_last(&self) {
         self.holder().set(P::thread());
+        self.holder().set_queued(1);
     }
 }

@@ -18,7 +18,7 @@ use super::pool::Slots;
 use super::word::{self, Holder, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
-use crate::rwsem::{Again, PastQueue, Policy, RwSem};
+use crate::rwsem::{PastQueue, Policy, RwSem, Turns};
 use crate::wait::{Access, LOOK_NS, Thread, Wait, WaitContext, WaitError};
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
@@ -84,13 +84,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.read_thin(RwWord::FREE),
+            None => self.read_thin(RwWord::FREE) || self.read_full_at_once(),
             Some((me, mark)) => match self.visible_at(me, mark, false) {
                 Some((word, place)) => self.show(me, word, place),
-                None => self.read_again(me, mark),
+                None => self.read_marked(me, mark),
             },
         };
-        if !at_once && !self.read_full_at_once() {
+        if !at_once {
             self.enter_for_ever(Access::Shared, false);
         }
     }
@@ -145,7 +145,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
     #[inline(never)] // or it would be in every caller's loop
     fn read_full_at_once(&self) -> bool {
-        self.full_at_once(Access::Shared, RwSem::read_past_queue)
+        self.full_at_once(RwSem::read_past_queue)
     }
 
     /// Gives up the lock held for reading.
@@ -197,10 +197,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn write(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.enter_free(Access::Exclusive),
-            Some((me, mark)) => self.write_again(me, mark),
+            None => self.enter_free(Access::Exclusive) || self.write_full_at_once(),
+            Some((me, mark)) => self.write_marked(me, mark),
         };
-        if !at_once && !self.write_full_at_once() {
+        if !at_once {
             self.enter_for_ever(Access::Exclusive, false);
         }
     }
@@ -229,7 +229,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters an inflated lock as a writer, if nobody is inside.
     #[inline(never)]
     fn write_full_at_once(&self) -> bool {
-        self.full_at_once(Access::Exclusive, RwSem::write_past_queue)
+        self.full_at_once(RwSem::write_past_queue)
     }
 
     /// One attempt of `take` at the full lock.
@@ -238,7 +238,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn full_at_once(
         &self,
-        access: Access,
         take: impl for<'a> Fn(&'a RwSem<P>, &Thread<P>) -> Option<PastQueue<'a, P>>,
     ) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
@@ -247,7 +246,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return false;
         }
         let slot = self.slot(word);
-        let Some(taken) = take(&slot.full, me) else { return false };
+        self.note_past_queue(me, word, slot, take(&slot.full, me))
+    }
+
+    /// The calling thread, `me`, has taken the full lock that `word` named past its queue, if it has.
+    #[inline(always)]
+    fn note_past_queue(
+        &self,
+        me: &Thread<P>,
+        word: RwWord,
+        slot: &'static SlotOf<Self>,
+        taken: Option<PastQueue<'_, P>>,
+    ) -> bool {
+        let Some(taken) = taken else { return false };
+        let access = taken.access;
         self.entered(word, slot, access, taken.found_free(), || {
             self.remember(me, word, slot, access, taken.before.readers());
             taken.note(me);
@@ -581,65 +593,72 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 }
 
-// ---- again: a thread that had the lock last ----
+// ---- marked: a thread that remembers the full lock ----
 //
-// Most acquisitions and releases of a busy lock are those of such a thread, while others wait. The way is short: the
-// thread [remembers](marks) the lock's slot, and few conditions are checked. All calls are tail calls, so it needs no
-// stack frame.
+// Most acquisitions and releases of a busy lock are those of such a thread. The path is short: the thread
+// [remembers](marks) the lock's slot, and few conditions are checked. What follows an acquisition prolongs the section,
+// and what precedes a release gives the next thread the lock later: both were measured (docs/decisions.md).
+
+/// What a thread remembers of a lock: the slot, and the full lock in it.
+type Marked<P> = (&'static SlotOf<ThinRwSem<P>>, &'static Turns<P>);
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// The slot that the thread remembers, if the lock still has it, and not for good: a lock with
     /// another policy, or with events, always takes the long way.
     #[inline(always)]
-    fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static SlotOf<Self>> {
-        mark.slot().filter(|slot| self.load() == RwWord::inflated(slot.name))
+    fn marked_slot(&self, mark: &Mark<P>) -> Option<Marked<P>> {
+        let slot = mark.slot().filter(|slot| self.load() == RwWord::inflated(slot.name))?;
+        Some((slot, slot.full.turns()?))
     }
 
-    /// The calling thread, `me`, takes the lock for writing past the queue, if it had it last. Or
+    /// The calling thread, `me`, takes the lock for writing past the queue, if it remembers the lock's slot. Or
     /// it takes the thin lock.
     #[inline(never)] // or it would be in every caller's loop
-    fn write_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+    fn write_marked(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
-            Some(slot) => {
-                self.take_again(me, slot, Access::Exclusive, |again| again.note_write(me))
-            }
+            Some(marked) => self.take_marked(me, mark, marked, Access::Exclusive),
             None => self.at_once(Access::Exclusive),
         }
     }
 
-    /// As [`write_again`](Self::write_again), for reading.
+    /// As [`write_marked`](Self::write_marked), for reading.
     #[inline(never)]
-    fn read_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+    fn read_marked(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
-            Some(slot) => {
-                // Somebody waits, and decides when it leaves.
-                mark.calm.set(false);
-                self.take_again(me, slot, Access::Shared, |again| again.note(me))
-            }
+            Some(marked) => self.take_marked(me, mark, marked, Access::Shared),
             None => self.read_thin(self.expected()),
         }
     }
 
     #[inline(always)]
-    fn take_again(
+    fn take_marked(
         &self,
         me: &Thread<P>,
-        slot: &'static SlotOf<Self>,
+        mark: &Mark<P>,
+        (slot, lock): Marked<P>,
         access: Access,
-        note: impl FnOnce(Again<'static, P>),
     ) -> bool {
-        let Some(again) = slot.full.take_again(me, access) else { return false };
-        self.entered(RwWord::inflated(slot.name), slot, access, false, || {
-            note(again);
-            true
-        })
+        let word = RwWord::inflated(slot.name);
+        if let Some(again) = lock.take_again(me, access) {
+            return self.entered(word, slot, access, false, || {
+                // Somebody waits, and decides when it leaves.
+                mark.calm.set(false);
+                again.note(me);
+                true
+            });
+        }
+        let taken = match access {
+            Access::Shared => lock.read_past_queue(me),
+            _ => lock.write_past_queue(me),
+        };
+        self.note_past_queue(me, word, slot, taken)
     }
 
     /// The calling thread, `me`, leaves the lock as a writer.
     #[inline(never)]
     fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
         match self.marked_slot(mark) {
-            Some(slot) if slot.full.leave_again(me) => {}
+            Some((_, lock)) if !mark.calm.get() && lock.leave_written(me) => {}
             _ => self.leave(Access::Exclusive, false),
         }
     }
@@ -651,7 +670,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // Without looking at the lock first: that would fetch its line twice, to read it and to
             // write it.
             // SAFETY: the caller is a reader inside.
-            Some(slot) if !mark.calm.get() => unsafe { slot.full.unlock_read() },
+            Some((_, lock)) if !mark.calm.get() => unsafe { lock.unlock_read() },
             _ => self.leave(Access::Shared, false),
         }
     }

@@ -33,7 +33,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters an inflated lock upgradably, if nothing is in the way.
     #[inline(never)]
     fn upgradable_full_at_once(&self) -> bool {
-        self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
+        self.full_at_once(RwSem::upgradable_past_queue)
     }
 
     /// As [`RwSem::unlock_upgradable`].
