@@ -5,7 +5,7 @@ use fairlock_sim::{Machine, machine::Guests};
 use super::flags::SimFlags;
 use crate::cell::{Case, Cell, Form, Setup, Shape, Workload};
 use crate::error::Error;
-use crate::plan::{once, or_default, parse_forms, parse_holders};
+use crate::plan::{once, or_default};
 use crate::workload::setup::Chosen;
 use crate::workload::{
     batch, condvar, direct_io, handoff, idle, program, reader_spin, spread, think,
@@ -179,7 +179,7 @@ impl Grid {
             Workload::ReaderSpin => reader_spins(flags),
             Workload::DirectIo => direct_ios(),
             Workload::Batch => batches(machine, flags),
-            Workload::Think | Workload::Spread | Workload::Idle => self.programs(machine, flags)?,
+            Workload::Think | Workload::Spread | Workload::Idle => self.programs(machine, flags),
             Workload::Condvar => condvars(flags),
             _ => ranges(machine, flags),
         };
@@ -194,16 +194,16 @@ impl Grid {
     }
 
     /// The cells of a workload that takes locks as programs do.
-    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Cell>, Error> {
+    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Vec<Cell> {
         const SECS: f64 = 0.1;
         let chosen = Chosen {
-            forms: &parse_forms(&flags.program)?,
+            forms: &once(&flags.program.form),
             threads: &once(&flags.threads),
             reads: &once(&flags.reads),
             sections: &once(&flags.section),
             outside: &once(&flags.program.outside),
             among: &once(&flags.program.among),
-            holders: &parse_holders(&flags.program)?,
+            holders: &once(&flags.program.holder),
             ..Chosen::NOTHING
         };
         let mut all = match self.workload {
@@ -220,7 +220,7 @@ impl Grid {
                 _ => program::enough_secs(cell, machine.cpus(), flags.background),
             });
         }
-        Ok(all)
+        all
     }
 }
 
@@ -245,7 +245,7 @@ fn handoffs(flags: &SimFlags) -> Vec<Cell> {
     let sleep = |n| cell(Workload::Handoff, Case::Sleep, (0, n), handoff::PUBLISHED_SECS);
     let mut all: Vec<_> = writers.map(sleep).collect();
     // One thread is no mix, and is left out unless the mix is named.
-    let fewest = if flags.case.iter().any(|case| case == Case::Mixed.name()) { 0 } else { 2 };
+    let fewest = if flags.case.contains(&Case::Mixed) { 0 } else { 2 };
     let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);
     threads.retain(|&n| n >= fewest);
     for cs_load in or_default(&flags.cs_load, loads) {

@@ -15,12 +15,12 @@ use super::machines;
 use super::real::RealRun;
 use super::unknowns;
 use crate::cell::scenario::Scenario;
-use crate::cell::{Case, Cell, Workload};
+use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::{Error, unknown};
 use crate::flags::check_are_had;
 use crate::locks::custom;
-use crate::plan::{check_overcommit, check_program, check_scenario, once, parse_cases, within};
+use crate::plan::{check_overcommit, check_program, check_scenario, once, within};
 use crate::workload::scenario::file;
 
 /// The most threads that a simulated machine takes.
@@ -70,7 +70,6 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     if let Some(real) = real {
         real.check_background(flags.background)?;
     }
-    let cases = parse_cases(&flags.case)?;
     let mut cells: Vec<SimCell> = Vec::new();
     for grid in &grids {
         if flags.quick && grid.is_left_out_when_quick() {
@@ -89,7 +88,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             }
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
-                    let on_it = cells_on(&machine, grid, scenario.as_ref(), &cases, flags)?;
+                    let on_it = cells_on(&machine, grid, scenario.as_ref(), flags)?;
                     cells.extend(on_it.into_iter().map(|cell| SimCell { gap_ns, ..cell }));
                 }
             }
@@ -126,7 +125,6 @@ fn cells_on(
     machine: &Machine,
     grid: &Grid,
     scenario: Option<&Scenario>,
-    cases: &[Case],
     flags: &SimFlags,
 ) -> Result<Vec<SimCell>, Error> {
     const SCENARIO_SECS: f64 = 0.3;
@@ -137,7 +135,7 @@ fn cells_on(
         _ => grid.cells(machine, flags)?,
     };
     let mut cells: Vec<SimCell> = Vec::new();
-    for cell in all.iter().filter(|cell| cases.is_empty() || cases.contains(&cell.case)) {
+    for cell in all.iter().filter(|cell| flags.case.is_empty() || flags.case.contains(&cell.case)) {
         let machine = Arc::new(grid::with_guests(machine, cell)?);
         let halt_ns = grid::halt_ns(&machine, cell);
         for lock in locks_of(grid, cell, flags)? {
