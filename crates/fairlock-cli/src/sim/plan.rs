@@ -58,7 +58,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         if real.is_some() {
             return Err(Error::usage("--real is not for a scenario: leave it out"));
         }
-        grids.push(&grid::SCENARIO);
+        grids.extend(grid::of_scenario());
     }
     let locks = custom::rejoined(&flags.locks);
     let locks = match &flags.sweep {
@@ -72,10 +72,10 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     }
     let mut cells: Vec<SimCell> = Vec::new();
     for grid in &grids {
-        if flags.quick && grid.is_left_out_when_quick() {
+        if flags.quick && grid.is_left_out_when_quick {
             continue;
         }
-        let default = if real.is_some() { grid::REAL_MACHINE } else { grid.machine };
+        let default = if real.is_some() { grid::REAL_MACHINE } else { &grid.machine };
         let machine = find_machine(flags.machine.as_deref().unwrap_or(default))?;
         let machine = on_its_host(machine, flags)?;
         match real {
@@ -254,7 +254,7 @@ fn find_machine(name: &str) -> Result<Machine, Error> {
 
 /// The names of all workloads that can be simulated, and `all`.
 pub fn workloads() -> Vec<&'static str> {
-    once(&grid::ALL.iter().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>())
+    once(&grid::all().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>())
 }
 
 fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
@@ -269,7 +269,7 @@ fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
         return Err(unknown("workload", name, &known));
     }
     let is_wanted = |grid: &&Grid| names.iter().any(|n| n == "all" || n == grid.workload.name());
-    Ok(grid::ALL.iter().filter(is_wanted).collect())
+    Ok(grid::all().filter(is_wanted).collect())
 }
 
 fn check(flags: &SimFlags) -> Result<(), Error> {
