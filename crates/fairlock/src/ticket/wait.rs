@@ -7,7 +7,7 @@ use super::release::Passes;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::Platform;
-use crate::wait::{Meeting, Naps, SOON_NS, WAKE_NS, WaitContext, WaitError, give_way};
+use crate::wait::{Collision, Naps, SOON_NS, WAKE_NS, WaitContext, WaitError, give_way};
 
 /// A waiter that could have gone first, and saw others do so this often, sleeps on a timer: the lock
 /// is busy without it. In sections; compared with those since the spin began.
@@ -109,12 +109,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if !self.may_stand_back(until) {
             return self.wait_for_lock(until);
         }
-        let mut meeting = Meeting::none();
-        meeting.begin(&P::thread().meetings, core::ptr::from_ref(self).addr(), until);
+        let mut collision = Collision::none();
+        collision.begin(&P::thread().collisions, core::ptr::from_ref(self).addr(), until);
         if !self.take_solo() {
             self.wait_for_lock(until)?;
         }
-        meeting.end::<P>();
+        collision.end::<P>();
         Ok(())
     }
 
