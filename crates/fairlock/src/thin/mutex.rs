@@ -264,7 +264,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         full.take_past_queue().or_else(|| {
             let collided = !full.has_waiters()
                 && collision.begin(&P::thread().collisions, self.address(), until);
-            (collided && full.try_write() || full.take_awake(Access::Exclusive, until)).then_some(false)
+            (collided && full.try_write() || full.take_awake(Access::Exclusive, until))
+                .then_some(false)
         })
     }
 
