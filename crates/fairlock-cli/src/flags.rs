@@ -7,6 +7,7 @@ use clap::Args;
 use crate::cell::Workload::{
     self, Batch, Condvar, DirectIo, Handoff, Idle, Range, ReadMostly, ReaderSpin, Spread, Think,
 };
+use crate::cell::{Case, Form, Holder, Shape};
 use crate::compare::Check;
 use crate::error::Error;
 use crate::names;
@@ -40,7 +41,7 @@ pub struct ProgramFlags {
     /// What the locks are used as (think, spread, idle: rwlock,mutex,range)
     #[arg(long, value_name = "FORM", value_delimiter = ',', value_parser = names::form(),
           hide_possible_values = true)]
-    pub form: Vec<String>,
+    pub form: Vec<Form>,
     /// Work outside the lock, as a multiple of the work inside (think: 0,1,10,100,1000)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub outside: Vec<u32>,
@@ -50,7 +51,7 @@ pub struct ProgramFlags {
     /// What the holder does after its section (idle: away,back)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = names::holder(),
           hide_possible_values = true)]
-    pub holder: Vec<String>,
+    pub holder: Vec<Holder>,
 }
 
 impl ProgramFlags {
@@ -86,11 +87,11 @@ pub struct Flags {
     pub cs_load: Vec<u32>,
     /// Only these cases of the workloads
     #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case())]
-    pub case: Vec<String>,
+    pub case: Vec<Case>,
     /// Which part of the array (range: full,disjoint,random)
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = names::shape(),
           hide_possible_values = true)]
-    pub shape: Vec<String>,
+    pub shape: Vec<Shape>,
     /// Reads in a hundred operations of each thread (range, array: 0,60,100; think:
     /// 0,50,90,99; spread: 0,90; idle, of the one that waits: 0,100)
     #[arg(long, value_name = "N", value_delimiter = ',')]

@@ -22,10 +22,7 @@ use crate::workload::{
 };
 use cells::Makings;
 use given::{check, parse_workloads};
-pub use given::{
-    check_overcommit, check_program, check_scenario, once, or_default, parse_cases, parse_forms,
-    parse_holders, within,
-};
+pub use given::{check_overcommit, check_program, check_scenario, once, or_default, within};
 
 /// The locks of the main job: ours, and peers that need no system package.
 const MAIN_LOCKS: &[&str] = &[
@@ -132,10 +129,10 @@ fn build(
         once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;
     check(flags)?;
     let disturbance = Disturbance::background(flags.background)?;
-    let only = parse_cases(&flags.case)?;
+    let only = &flags.case;
     let mut tables: Vec<Vec<Cell>> = Vec::new();
     for part in parts {
-        let makings = Makings { part, only: &only, locks: &locks, flags, disturbance };
+        let makings = Makings { part, only, locks: &locks, flags, disturbance };
         tables.push(makings.cells()?);
     }
     if !parts.iter().any(|part| part.cases.iter().any(|c| only.is_empty() || only.contains(c))) {
@@ -237,7 +234,7 @@ mod tests {
         let flags = Flags {
             locks: vec!["std".into(), "std".into()],
             threads: vec![4, 4],
-            case: vec!["busy".into()],
+            case: vec![Case::Busy],
             ..Flags::default()
         };
         assert_eq!(cells_of(&["handoff", "handoff"], &flags).unwrap().len(), 1);

@@ -30,7 +30,12 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         };
     }
     let command = command();
-    complain(&format!("{}; see `{command} --help`", message(error, &text, &command)));
+    let mut message = message(error, &text, &command);
+    // One of `names` says all that helps; those of the library have a context.
+    if error.context().next().is_some() {
+        message += &format!("; see `{command} --help`");
+    }
+    complain(&message);
     ExitCode::from(USAGE)
 }
 

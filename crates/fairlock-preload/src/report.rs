@@ -100,13 +100,11 @@ fn listen() {
 }
 
 extern "C" fn on_signal(_signal: c_int) {
-    // SAFETY: this thread's own.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above. `errno` is restored below, so the program does not notice.
-    let before = unsafe { *errno };
+    // `errno` is restored, so the program does not notice.
+    let errno = process::errno();
+    let before = errno.get();
     write_report(false);
-    // SAFETY: as above.
-    unsafe { *errno = before };
+    errno.set(before);
 }
 
 /// Called when the process exits.
@@ -259,8 +257,7 @@ impl File {
             let written = unsafe { libc::write(self.fd, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(written) {
                 Ok(written) => rest = &rest[written..],
-                // SAFETY: this thread's own.
-                Err(_) => self.failed = unsafe { *libc::__errno_location() } != libc::EINTR,
+                Err(_) => self.failed = process::errno().get() != libc::EINTR,
             }
         }
         self.text.clear();

@@ -13,7 +13,7 @@ use crate::thin::{Marks, Shown};
 use crate::ticket::Contended;
 #[cfg(feature = "alloc")]
 use crate::ticket::Places;
-use crate::wait::{Meetings, Sleeper, StealClock, WaitContext};
+use crate::wait::{Collisions, Sleeper, StealClock, WaitContext};
 
 /// A [`System`] whose threads have the records of this crate: what every lock is written against.
 pub trait Platform: System<Thread = Thread<Self>> {}
@@ -33,7 +33,7 @@ pub struct Thread<P: System> {
     pub(crate) tenure: TenureLocal,
     #[cfg(feature = "alloc")]
     pub(crate) places: Places<P>,
-    pub(crate) meetings: Meetings,
+    pub(crate) collisions: Collisions,
     pub(crate) watch: Watch,
     /// Those that it has notified and not woken.
     pub(crate) notified: Notified<P>,
@@ -59,7 +59,7 @@ impl<P: System> Thread<P> {
             tenure: TenureLocal::new(),
             #[cfg(feature = "alloc")]
             places: Places::new(),
-            meetings: Meetings::new(),
+            collisions: Collisions::new(),
             watch: Watch::new(),
             notified: Notified::new(),
             #[cfg(any(feature = "std", fairlock_loom))]

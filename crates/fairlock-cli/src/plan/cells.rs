@@ -1,9 +1,7 @@
 //! The cells of one part of a plan: each configuration of its workload with each lock.
 
 use super::Part;
-use super::given::{
-    MOST_THREADS, check_scenario, once, or_default, parse_forms, parse_holders, parse_shapes,
-};
+use super::given::{MOST_THREADS, check_scenario, once, or_default};
 use crate::cell::{Case, Cell, Form, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
@@ -54,7 +52,7 @@ impl Makings<'_> {
                 Ok(vec![scenario.cell()])
             }
             (Workload::Range | Workload::Think | Workload::Spread | Workload::Idle, _) => {
-                self.of_setups()
+                Ok(self.of_setups())
             }
             _ => self.of_threads_and_loads(),
         }
@@ -81,19 +79,18 @@ impl Makings<'_> {
     }
 
     /// Where configurations differ in more than that.
-    fn of_setups(&self) -> Result<Vec<Cell>, Error> {
+    fn of_setups(&self) -> Vec<Cell> {
         let &Self { part, flags, .. } = self;
-        let shapes = parse_shapes(&flags.shape)?;
         let chosen = Chosen {
             threads: &once(&flags.threads),
-            shapes: &shapes,
+            shapes: &once(&flags.shape),
             reads: &once(&flags.reads),
             sections: &once(&flags.section),
             held: &once(&flags.held),
-            forms: &parse_forms(&flags.program)?,
+            forms: &once(&flags.program.form),
             outside: &once(&flags.program.outside),
             among: &once(&flags.program.among),
-            holders: &parse_holders(&flags.program)?,
+            holders: &once(&flags.program.holder),
         };
         let of_case = |case| match part.workload {
             Workload::Think => think::cells(&chosen, flags.quick),
@@ -101,7 +98,7 @@ impl Makings<'_> {
             Workload::Idle => idle::cells(case, &chosen, flags.quick),
             _ => range::cells(case, &chosen),
         };
-        Ok(self.cases().flat_map(of_case).collect())
+        self.cases().flat_map(of_case).collect()
     }
 
     fn cases(&self) -> impl Iterator<Item = Case> {

@@ -3,8 +3,8 @@
 use std::fmt::{Debug, Display};
 use std::ops::RangeInclusive;
 
+use crate::cell::Workload;
 use crate::cell::scenario::Scenario;
-use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::error::{Error, unknown};
 use crate::flags::{Flags, ProgramFlags};
 use crate::machine;
@@ -58,7 +58,7 @@ pub fn check_program(flags: &ProgramFlags, sections: &[u32], reads: &[u8]) -> Re
     }
     within("--among", &flags.among, 1..=1_000_000)?;
     let never_writes = !reads.is_empty() && !reads.contains(&0);
-    if let Some(form) = parse_forms(flags)?.iter().find(|form| !form.can_read())
+    if let Some(form) = flags.form.iter().find(|form| !form.can_read())
         && never_writes
     {
         return Err(Error::usage(format!(
@@ -91,41 +91,12 @@ pub(super) fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> 
     if names.iter().any(|name| name == "all") {
         return Ok(Workload::named().filter(|workload| workload.runs_here()).collect());
     }
-    let known = Workload::named().map(|workload| (workload.name(), Some(workload)));
-    let mut workloads = parse("workload", names, known.chain([("all", None)]))?;
+    let named = |name: &String| Workload::named().find(|workload| workload.name() == name);
+    let known = || Workload::named().map(Workload::name).chain(["all"]).collect::<Vec<_>>();
+    let named = |name| named(name).ok_or_else(|| unknown("workload", name, &known()));
+    let mut workloads = once(&names.iter().map(named).collect::<Result<Vec<_>, _>>()?);
     workloads.sort_unstable();
-    Ok(workloads.into_iter().flatten().collect())
-}
-
-/// What these names of a `what` mean, each once.
-fn parse<T: Copy + PartialEq>(
-    what: &str,
-    names: &[String],
-    known: impl IntoIterator<Item = (&'static str, T)>,
-) -> Result<Vec<T>, Error> {
-    let known: Vec<_> = known.into_iter().collect();
-    let meant = |name: &String| {
-        let found = known.iter().find(|(known, _)| known == name).map(|&(_, meant)| meant);
-        let all = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-        found.ok_or_else(|| unknown(what, name, &all()))
-    };
-    Ok(once(&names.iter().map(meant).collect::<Result<Vec<_>, _>>()?))
-}
-
-pub fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
-    parse("case", names, Case::ALL.map(|case| (case.name(), case)))
-}
-
-pub fn parse_forms(flags: &ProgramFlags) -> Result<Vec<Form>, Error> {
-    parse("form", &flags.form, Form::ALL.map(|form| (form.name(), form)))
-}
-
-pub fn parse_holders(flags: &ProgramFlags) -> Result<Vec<Holder>, Error> {
-    parse("holder", &flags.holder, Holder::ALL.map(|holder| (holder.name(), holder)))
-}
-
-pub(super) fn parse_shapes(names: &[String]) -> Result<Vec<Shape>, Error> {
-    parse("shape", names, Shape::ALL.map(|shape| (shape.name(), shape)))
+    Ok(workloads)
 }
 
 pub fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {

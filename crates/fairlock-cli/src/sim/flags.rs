@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shard::Shard;
+use crate::cell::Case;
 use crate::cell::Workload::{
     self, Batch, Condvar, Handoff, Idle, Range, ReaderSpin, Spread, Think,
 };
@@ -71,7 +72,7 @@ pub struct SimFlags {
     /// full_read, full_mixed, array
     #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),
           hide_possible_values = true)]
-    pub case: Vec<String>,
+    pub case: Vec<Case>,
     /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
     /// handoff 5s (mixed 300ms), direct-io 1s, reader-spin and batch 300ms, range 10s and 20ms
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]

@@ -1,11 +1,15 @@
-//! The published runs as grids of configurations, each on its machine.
+//! The published runs as grids of configurations, each on its machine: `data/grids.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use fairlock_sim::{Machine, machine::Guests};
+use serde::Deserialize;
 
 use super::flags::SimFlags;
 use crate::cell::{Case, Cell, Form, Setup, Shape, Workload};
 use crate::error::Error;
-use crate::plan::{once, or_default, parse_forms, parse_holders};
+use crate::plan::{once, or_default};
 use crate::workload::setup::Chosen;
 use crate::workload::{
     batch, condvar, direct_io, handoff, idle, program, reader_spin, spread, think,
@@ -14,102 +18,54 @@ use crate::workload::{
 /// The machine that stands for those of real runs.
 pub const REAL_MACHINE: &str = "two_cpu";
 
-/// The lock of the published `handoff`, which handed over after 10 ms. Our preset of the series that was
-/// merged later does so after 4 ms.
+/// The lock of the published `handoff`.
 pub const HANDOFF_10MS: &str = "published:handoff_after=10ms";
 
 /// One published run: its machine, and the locks that stand for its columns, with ours.
 pub struct Grid {
     pub workload: Workload,
-    pub machine: &'static str,
-    pub locks: &'static [&'static str],
+    pub machine: String,
+    pub locks: Vec<String>,
+    /// Whether `--quick` leaves it out.
+    pub is_left_out_when_quick: bool,
 }
 
-/// All grids, in the order in which they are shown.
-pub const ALL: [Grid; 18] = [
-    Grid {
-        workload: Workload::Handoff,
-        machine: "skylake_80",
-        locks: &[
-            "fairlock:unfair",
-            HANDOFF_10MS,
-            "fairlock:handoff",
-            "fairlock:handoff_immediate",
-            "fairlock:default",
-        ],
-    },
-    Grid {
-        workload: Workload::ReaderSpin,
-        machine: "cascade_lake_96",
-        locks: &[
-            "fairlock:reader_spin_always",
-            "fairlock:handoff",
-            "fairlock:reader_spin_one",
-            "fairlock:no_reader_spin",
-            "fairlock:reader_spin_adaptive",
-            "fairlock:default",
-        ],
-    },
-    Grid {
-        workload: Workload::DirectIo,
-        machine: "nvme_8",
-        locks: &[
-            "fairlock:handoff",
-            "fairlock:no_reader_spin",
-            "fairlock:writer_phase",
-            "fairlock:default",
-        ],
-    },
-    Grid {
-        workload: Workload::Batch,
-        machine: "guests_32",
-        locks: &[
-            "fairlock:batch1",
-            "fairlock:batch4",
-            "fairlock:batch8",
-            "fairlock:adaptive",
-            "ref:mcs_park",
-            "ref:queue_unfair_park",
-            "ref:mcs",
-            "ref:queue_unfair",
-            "ref:ticket",
-            "ref:tas",
-        ],
-    },
-    Grid { workload: Workload::Range, machine: "opteron_4", locks: RANGE_LOCKS },
-    Grid { workload: Workload::Range, machine: "ivybridge_240", locks: RANGE_LOCKS },
-    Grid { workload: Workload::Think, machine: "opteron_4", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Think, machine: "nvme_8", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Think, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Spread, machine: "opteron_4", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Spread, machine: "nvme_8", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Spread, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Idle, machine: "opteron_4", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Idle, machine: "nvme_8", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Idle, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
-    Grid { workload: Workload::Condvar, machine: "two_cpu", locks: CONDVAR_LOCKS },
-    Grid { workload: Workload::Condvar, machine: "nvme_8", locks: CONDVAR_LOCKS },
-    Grid { workload: Workload::Condvar, machine: "cascade_lake_96", locks: CONDVAR_LOCKS },
-];
+static ALL: LazyLock<Vec<Grid>> =
+    LazyLock::new(|| read(include_str!("../../data/grids.toml")).expect("a test has read it"));
 
-/// The grid of the user's scenario, on a machine of middling size unless told otherwise.
-pub const SCENARIO: Grid =
-    Grid { workload: Workload::Scenario, machine: "nvme_8", locks: PROGRAM_LOCKS };
+fn read(text: &str) -> Result<Vec<Grid>, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Grids {
+        workloads: Vec<Workload>,
+        machines: Vec<String>,
+        quick: Option<Vec<String>>,
+        locks: Vec<String>,
+    }
+    let mut written: BTreeMap<String, Vec<Grids>> = toml::from_str(text)?;
+    let mut all = Vec::new();
+    for Grids { workloads, machines, quick, locks } in written.remove("grid").unwrap_or_default() {
+        for workload in workloads {
+            all.extend(machines.iter().map(|machine| Grid {
+                workload,
+                machine: machine.clone(),
+                locks: locks.clone(),
+                is_left_out_when_quick: quick.as_ref().is_some_and(|it| !it.contains(machine)),
+            }));
+        }
+    }
+    Ok(all)
+}
 
-const RANGE_LOCKS: &[&str] =
-    &["ref:rwsem_2017", "fairlock:range_fifo", "fairlock:default", "fairlock:range"];
+/// All published grids, in the order in which they are shown.
+pub fn all() -> impl Iterator<Item = &'static Grid> {
+    ALL.iter().filter(|grid| grid.workload != Workload::Scenario)
+}
 
-/// Our locks of each form, and a mutex that does not keep its waiters in order.
-const PROGRAM_LOCKS: &[&str] = &[
-    "fairlock:unfair",
-    "fairlock:default",
-    "fairlock:adaptive",
-    "ref:queue_unfair_park",
-    "fairlock:range",
-];
-
-/// Ours, and one that is made as those of most systems are.
-const CONDVAR_LOCKS: &[&str] = &["ref:futex", "fairlock:thin"];
+/// The grid of the user's scenario.
+pub fn of_scenario() -> impl Iterator<Item = &'static Grid> {
+    ALL.iter().filter(|grid| grid.workload == Workload::Scenario)
+}
 
 /// The lock that others of its form are related to: one that keeps no order, or, of range locks,
 /// one lock around all ranges.
@@ -162,14 +118,7 @@ pub fn halt_ns(machine: &Machine, cell: &Cell) -> u64 {
 impl Grid {
     /// Whether another grid has the same workload on another machine.
     pub fn is_one_of_many(&self) -> bool {
-        ALL.iter().filter(|grid| grid.workload == self.workload).count() > 1
-    }
-
-    /// Whether `--quick` leaves this grid out. A scenario was asked for by its file, so it stays.
-    pub fn is_left_out_when_quick(&self) -> bool {
-        self.workload != Workload::Scenario
-            && self.locks == PROGRAM_LOCKS
-            && self.machine != "opteron_4"
+        all().filter(|grid| grid.workload == self.workload).count() > 1
     }
 
     /// The cells on a machine, as published or as the flags ask for, each for all locks.
@@ -179,7 +128,7 @@ impl Grid {
             Workload::ReaderSpin => reader_spins(flags),
             Workload::DirectIo => direct_ios(),
             Workload::Batch => batches(machine, flags),
-            Workload::Think | Workload::Spread | Workload::Idle => self.programs(machine, flags)?,
+            Workload::Think | Workload::Spread | Workload::Idle => self.programs(machine, flags),
             Workload::Condvar => condvars(flags),
             _ => ranges(machine, flags),
         };
@@ -194,16 +143,16 @@ impl Grid {
     }
 
     /// The cells of a workload that takes locks as programs do.
-    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Cell>, Error> {
+    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Vec<Cell> {
         const SECS: f64 = 0.1;
         let chosen = Chosen {
-            forms: &parse_forms(&flags.program)?,
+            forms: &once(&flags.program.form),
             threads: &once(&flags.threads),
             reads: &once(&flags.reads),
             sections: &once(&flags.section),
             outside: &once(&flags.program.outside),
             among: &once(&flags.program.among),
-            holders: &parse_holders(&flags.program)?,
+            holders: &once(&flags.program.holder),
             ..Chosen::NOTHING
         };
         let mut all = match self.workload {
@@ -220,7 +169,7 @@ impl Grid {
                 _ => program::enough_secs(cell, machine.cpus(), flags.background),
             });
         }
-        Ok(all)
+        all
     }
 }
 
@@ -245,7 +194,7 @@ fn handoffs(flags: &SimFlags) -> Vec<Cell> {
     let sleep = |n| cell(Workload::Handoff, Case::Sleep, (0, n), handoff::PUBLISHED_SECS);
     let mut all: Vec<_> = writers.map(sleep).collect();
     // One thread is no mix, and is left out unless the mix is named.
-    let fewest = if flags.case.iter().any(|case| case == Case::Mixed.name()) { 0 } else { 2 };
+    let fewest = if flags.case.contains(&Case::Mixed) { 0 } else { 2 };
     let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);
     threads.retain(|&n| n >= fewest);
     for cs_load in or_default(&flags.cs_load, loads) {
@@ -350,4 +299,29 @@ fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Cell> {
         });
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{locks, machines};
+
+    #[test]
+    fn every_grid_has_a_machine_and_locks() {
+        for grid in ALL.iter() {
+            machines::known(&grid.machine).unwrap();
+            assert!(grid.locks.iter().all(|lock| locks::find(lock).is_ok()), "{:?}", grid.locks);
+            assert!(!grid.locks.is_empty());
+        }
+        assert_eq!((all().count(), of_scenario().count()), (18, 1));
+    }
+
+    #[test]
+    fn a_grid_with_an_unknown_key_or_workload_is_refused() {
+        let grid = |workload: &str, key: &str| {
+            read(&format!("[[grid]]\nworkloads = [\"{workload}\"]\nmachines = []\n{key} = []\n"))
+        };
+        assert!(grid("think", "locks").is_ok());
+        assert!(grid("thinks", "locks").is_err() && grid("think", "lock").is_err());
+    }
 }

@@ -15,12 +15,12 @@ use super::machines;
 use super::real::RealRun;
 use super::unknowns;
 use crate::cell::scenario::Scenario;
-use crate::cell::{Case, Cell, Workload};
+use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::{Error, unknown};
 use crate::flags::check_are_had;
 use crate::locks::custom;
-use crate::plan::{check_overcommit, check_program, check_scenario, once, parse_cases, within};
+use crate::plan::{check_overcommit, check_program, check_scenario, once, within};
 use crate::workload::scenario::file;
 
 /// The most threads that a simulated machine takes.
@@ -58,7 +58,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         if real.is_some() {
             return Err(Error::usage("--real is not for a scenario: leave it out"));
         }
-        grids.push(&grid::SCENARIO);
+        grids.extend(grid::of_scenario());
     }
     let locks = custom::rejoined(&flags.locks);
     let locks = match &flags.sweep {
@@ -70,13 +70,12 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     if let Some(real) = real {
         real.check_background(flags.background)?;
     }
-    let cases = parse_cases(&flags.case)?;
     let mut cells: Vec<SimCell> = Vec::new();
     for grid in &grids {
-        if flags.quick && grid.is_left_out_when_quick() {
+        if flags.quick && grid.is_left_out_when_quick {
             continue;
         }
-        let default = if real.is_some() { grid::REAL_MACHINE } else { grid.machine };
+        let default = if real.is_some() { grid::REAL_MACHINE } else { &grid.machine };
         let machine = find_machine(flags.machine.as_deref().unwrap_or(default))?;
         let machine = on_its_host(machine, flags)?;
         match real {
@@ -89,7 +88,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             }
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
-                    let on_it = cells_on(&machine, grid, scenario.as_ref(), &cases, flags)?;
+                    let on_it = cells_on(&machine, grid, scenario.as_ref(), flags)?;
                     cells.extend(on_it.into_iter().map(|cell| SimCell { gap_ns, ..cell }));
                 }
             }
@@ -126,7 +125,6 @@ fn cells_on(
     machine: &Machine,
     grid: &Grid,
     scenario: Option<&Scenario>,
-    cases: &[Case],
     flags: &SimFlags,
 ) -> Result<Vec<SimCell>, Error> {
     const SCENARIO_SECS: f64 = 0.3;
@@ -137,7 +135,7 @@ fn cells_on(
         _ => grid.cells(machine, flags)?,
     };
     let mut cells: Vec<SimCell> = Vec::new();
-    for cell in all.iter().filter(|cell| cases.is_empty() || cases.contains(&cell.case)) {
+    for cell in all.iter().filter(|cell| flags.case.is_empty() || flags.case.contains(&cell.case)) {
         let machine = Arc::new(grid::with_guests(machine, cell)?);
         let halt_ns = grid::halt_ns(&machine, cell);
         for lock in locks_of(grid, cell, flags)? {
@@ -256,7 +254,7 @@ fn find_machine(name: &str) -> Result<Machine, Error> {
 
 /// The names of all workloads that can be simulated, and `all`.
 pub fn workloads() -> Vec<&'static str> {
-    once(&grid::ALL.iter().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>())
+    once(&grid::all().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>())
 }
 
 fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
@@ -271,7 +269,7 @@ fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
         return Err(unknown("workload", name, &known));
     }
     let is_wanted = |grid: &&Grid| names.iter().any(|n| n == "all" || n == grid.workload.name());
-    Ok(grid::ALL.iter().filter(is_wanted).collect())
+    Ok(grid::all().filter(is_wanted).collect())
 }
 
 fn check(flags: &SimFlags) -> Result<(), Error> {

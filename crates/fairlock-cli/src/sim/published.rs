@@ -73,7 +73,7 @@ pub fn immediate_fewer(row: &Row) -> Option<f64> {
 /// The machine of a row, if its workload was published for that machine.
 fn machine(row: &Row) -> Option<&str> {
     let machine = unknowns::assumed(row.machine.as_deref()?);
-    let mut grids = grid::ALL.iter().filter(|grid| grid.workload == row.workload);
+    let mut grids = grid::all().filter(|grid| grid.workload == row.workload);
     grids.any(|grid| grid.machine == machine).then_some(machine)
 }
 

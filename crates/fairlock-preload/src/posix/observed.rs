@@ -10,19 +10,14 @@ use fairlock_profile::layout::{kind, side};
 use libc::EINTR;
 
 use super::if_aligned;
+use crate::process;
 use crate::process::real::{self, Semaphore, Spin};
 use crate::profile::{self, Target};
 
 /// The error number of a call that has just returned this; zero if it has waited.
 fn errno(result: c_long) -> c_int {
-    if result != -1 {
-        return 0;
-    }
-    // SAFETY: this thread's own.
-    match unsafe { *libc::__errno_location() } {
-        EINTR => 0,
-        errno => errno,
-    }
+    let failed = (result == -1).then(|| process::errno().get());
+    failed.filter(|&errno| errno != EINTR).unwrap_or(0)
 }
 
 /// Waits by `wait`, which is glibc's.

@@ -11,6 +11,30 @@ pub(crate) mod text;
 pub(crate) mod tls;
 pub(crate) mod word;
 
+use core::cell::Cell;
+use core::ffi::{CStr, c_int};
+
+/// The calling thread's `errno`.
+#[inline]
+pub(crate) fn errno() -> &'static Cell<c_int> {
+    // SAFETY: the thread's own, and what is returned stays in the thread.
+    unsafe { &*libc::__errno_location().cast() }
+}
+
+/// Opens a file; not by a function at which the thread could be cancelled.
+pub(crate) fn open(path: &CStr, flags: c_int) -> Option<c_int> {
+    // SAFETY: a C string.
+    let file =
+        unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0o644) };
+    c_int::try_from(file).ok().filter(|&file| file >= 0)
+}
+
+/// Closes what [`open`] has opened, likewise.
+pub(crate) fn close(file: c_int) {
+    // SAFETY: a number; the caller does not use the file any more.
+    unsafe { libc::syscall(libc::SYS_close, file) };
+}
+
 /// Says something on the standard error stream.
 pub(crate) fn say(text: &str) {
     // Not libc's `write`, which is a cancellation point, as locking is not.

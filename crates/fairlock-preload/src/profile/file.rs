@@ -65,8 +65,7 @@ pub(super) fn open(parent: u32) -> bool {
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
     // SAFETY: a new mapping of a file that was just made.
     let start = unsafe { libc::mmap(room(), PAGE, rights, flags, file, 0) };
-    // SAFETY: opened above. Not `close`, at which the thread could be cancelled.
-    unsafe { libc::syscall(libc::SYS_close, file) };
+    process::close(file);
     if start == libc::MAP_FAILED || !populate(start.cast(), PAGE) {
         process::say("fairlock: no room for the record of locks\n");
         return false;
@@ -102,7 +101,7 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
     let pid = unsafe { libc::getpid() };
     let mut name = Text::<{ libc::PATH_MAX as usize }>::EMPTY;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-    let mut file = -1;
+    let mut file = None;
     for attempt in 0..1000 {
         name.clear();
         name.push_numbered(path.to_bytes(), pid as u32);
@@ -112,18 +111,12 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
         if attempt > 0 {
             let _ = write!(name, ".{attempt}");
         }
-        // SAFETY: a C string. Not `open`, at which the thread could be cancelled.
-        file = unsafe {
-            libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_c_str().as_ptr(), flags, 0o644)
-        } as c_int;
-        // SAFETY: this thread's own.
-        if file >= 0 || unsafe { *libc::__errno_location() } != libc::EEXIST {
+        file = process::open(name.as_c_str(), flags);
+        if file.is_some() || process::errno().get() != libc::EEXIST {
             break;
         }
     }
-    if file < 0 {
-        return None;
-    }
+    let file = file?;
     let mut length = longest();
     while length >= SHORTEST {
         // SAFETY: numbers.
@@ -132,8 +125,7 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
         }
         length /= 2;
     }
-    // SAFETY: opened above.
-    unsafe { libc::syscall(libc::SYS_close, file) };
+    process::close(file);
     None
 }
 
@@ -175,10 +167,8 @@ fn is_folder(path: &CStr) -> bool {
 fn populate(start: *mut u8, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: c_int = 23;
     // SAFETY: pages of the mapping; nothing in them changes.
-    unsafe {
-        libc::madvise(start.cast(), bytes, MADV_POPULATE_WRITE) == 0
-            || *libc::__errno_location() == libc::EINVAL
-    }
+    let populated = unsafe { libc::madvise(start.cast(), bytes, MADV_POPULATE_WRITE) } == 0;
+    populated || process::errno().get() == libc::EINVAL
 }
 
 /// Makes a chunk for `capacity` entries, which are zeros; `None` if the file has no room.

@@ -12,8 +12,8 @@ use fairlock::platform::System;
 use fairlock_profile::layout::{Chunk, ChunkKind, frame};
 
 use super::file;
-use crate::process::memory;
 use crate::process::mutex::Mutex;
+use crate::process::{self, memory};
 use crate::thread::Preload;
 
 /// How often code has been unloaded.
@@ -169,17 +169,11 @@ fn each_line(mut each: impl FnMut(&[u8])) {
 
 fn read_lines(room: &mut [u8], each: &mut impl FnMut(&[u8])) {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // Not by functions at which the thread could be cancelled. SAFETY: a C string.
-    let file = unsafe {
-        libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/proc/self/maps".as_ptr(), flags)
-    } as c_int;
-    if file < 0 {
-        return;
-    }
+    let Some(file) = process::open(c"/proc/self/maps", flags) else { return };
     let mut len = 0;
     loop {
         let rest = &mut room[len..];
-        // SAFETY: there is room for that many bytes.
+        // Not by `read`, at which the thread could be cancelled. SAFETY: there is room for that many bytes.
         let read = unsafe { libc::syscall(libc::SYS_read, file, rest.as_mut_ptr(), rest.len()) };
         let Ok(read @ 1..) = usize::try_from(read) else { break };
         len += read;
@@ -191,6 +185,5 @@ fn read_lines(room: &mut [u8], each: &mut impl FnMut(&[u8])) {
         room.copy_within(begin..len, 0);
         len -= begin;
     }
-    // SAFETY: opened above.
-    unsafe { libc::syscall(libc::SYS_close, file) };
+    process::close(file);
 }

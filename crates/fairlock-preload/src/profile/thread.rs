@@ -16,13 +16,11 @@ use super::file::Records;
 use super::stack::Memory;
 use super::word::Waiting;
 use super::{Target, enter_process, file, locks};
-use crate::process::fork;
 use crate::process::index::mix;
-use crate::process::memory::Pool;
-use crate::process::memory::spread_over;
+use crate::process::memory::{Pool, spread_over};
 use crate::process::tls::of_each_thread;
-use crate::thread;
-use crate::thread::Preload;
+use crate::process::{self, fork};
+use crate::thread::{self, Preload};
 
 /// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
 /// noted, and stands for the others. And after so many acquisitions a thread tells others that it has
@@ -140,8 +138,7 @@ impl Busy {
             mine.forget();
             mine.busy.set(false);
         }
-        // SAFETY: this thread's own.
-        let errno = unsafe { *libc::__errno_location() };
+        let errno = process::errno().get();
         // Not `then_some`: what is made is dropped, and then the thread would seem not to be busy.
         (!mine.busy.replace(true)).then(|| Self { mine, errno })
     }
@@ -202,8 +199,7 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.mine.busy.set(false);
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = self.errno };
+        process::errno().set(self.errno);
     }
 }
 

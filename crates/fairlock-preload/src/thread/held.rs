@@ -1,7 +1,7 @@
 //! The locks that a thread reads: what lets it read one of them again, past waiting
 //! writers.
 //!
-//! A stack of addresses, and behind it, once that is full, a table of them ([`Spilled`]). What is
+//! A stack of addresses, and behind it, once that is full, a table of them ([`Table`]). What is
 //! released is mostly what was taken last, so both ends of a section are a few instructions; and
 //! any lock, however many the thread reads, is found in a few steps. If another thread releases
 //! what this one took, which POSIX forbids, an address stays behind: all that costs is turns, as
@@ -28,7 +28,7 @@ pub(crate) struct Held {
     /// Where there is no more room; null while locks must not be taken at once.
     limit: Cell<*mut usize>,
     busy: Cell<bool>,
-    spilled: Spilled,
+    table: Table,
     stack: [Cell<usize>; STACK],
 }
 
@@ -58,7 +58,7 @@ impl Held {
     /// As [`push_in_room`](Self::push_in_room), whether there is room or not.
     pub(crate) fn push(&self, address: usize) {
         if self.len() == STACK {
-            self.exclusively(|| self.spill());
+            self.exclusively(|| self.move_to_table());
         }
         if self.len() < STACK {
             self.push_in_room(address);
@@ -91,24 +91,24 @@ impl Held {
                 self.stack[index].set(self.stack[last].get());
                 self.top.set(self.at(last));
             }
-            None => self.spilled.remove(address),
+            None => self.table.remove(address),
         });
     }
 
     /// Whether the thread reads the lock at `address`.
     pub(crate) fn contains(&self, address: usize) -> bool {
-        let mut spilled = false;
-        self.exclusively(|| spilled = self.spilled.contains(address));
-        spilled || self.find(address).is_some()
+        let mut is_in_table = false;
+        self.exclusively(|| is_in_table = self.table.contains(address));
+        is_in_table || self.find(address).is_some()
     }
 
     /// Empties the stack into the table. Without memory for that, the thread just has to wait for
     /// its turn.
     #[cold]
-    fn spill(&self) {
+    fn move_to_table(&self) {
         while self.len() > 1 {
             let last = self.len() - 1;
-            self.spilled.add(self.stack[last].get());
+            self.table.add(self.stack[last].get());
             self.top.set(self.at(last));
         }
         tidy_up_at_exit(super::state());
@@ -124,7 +124,7 @@ impl Held {
 
     /// Called when the thread ends.
     pub(super) fn tidy_up(&self) {
-        self.spilled.tidy_up();
+        self.table.tidy_up();
         self.init(!self.limit.get().is_null());
     }
 
@@ -157,9 +157,9 @@ struct Entry {
 
 /// Addresses, each with how often it is held. Every operation takes the same time, however many there are.
 /// All zero at first: empty.
-struct Spilled(Open<Entry>);
+struct Table(Open<Entry>);
 
-impl Spilled {
+impl Table {
     /// Holds `address` once more; false if there is no memory for it.
     fn add(&self, address: usize) -> bool {
         match self.find(address) {
@@ -278,11 +278,11 @@ mod tests {
 }
 
 #[cfg(test)]
-mod spilled_tests {
+mod table_tests {
     use super::*;
 
-    fn empty() -> Spilled {
-        Spilled(Open::new())
+    fn empty() -> Table {
+        Table(Open::new())
     }
 
     #[test]

@@ -19,6 +19,7 @@
 
 use fairlock_sim::ThreadState;
 
+use super::{Stage, change, is_short_of_cpu};
 use crate::cell::Free;
 use crate::locks::range::Range;
 use crate::workload::testbed::Wanted;
@@ -53,17 +54,6 @@ struct Thread {
     is_inside: bool,
     /// Whether it is awake, and without a CPU.
     is_short_of_cpu: bool,
-    has_asked: bool,
-}
-
-/// How far a thread has come with what it asked for.
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Stage {
-    #[default]
-    Waits,
-    Inside,
-    /// Its section is over, but the call that gives the lock back is not.
-    Leaves,
 }
 
 #[derive(Clone)]
@@ -104,7 +94,7 @@ impl Locks {
         };
         let this = self.thread(thread);
         (this.asked, this.since, this.in_the_way) = (Some(place), now, in_the_way);
-        (this.stage, this.has_asked) = (Stage::Waits, true);
+        this.stage = Stage::Waits;
     }
 
     /// The thread has the lock.
@@ -119,6 +109,7 @@ impl Locks {
 
     /// The thread has given the lock back.
     pub fn released(&mut self, thread: usize) {
+        // The stage stays: a thread that has asked once counts.
         self.thread(thread).asked = None;
     }
 
@@ -128,17 +119,16 @@ impl Locks {
         self.count(now, &place);
         let this = &mut self.threads[thread];
         (this.stage, this.is_inside) = (stage, is_inside);
-        let change = |inside: usize| if is_inside { inside + 1 } else { inside - 1 };
         match place {
             Place::Lock(number) => {
                 let lock = &mut self.locks[number];
-                lock.inside = change(lock.inside);
+                lock.inside = change(lock.inside, is_inside);
                 lock.free_since = now;
             }
             Place::Range(range) => {
                 for waiter in self.waiting_for(&range) {
                     let waiter = &mut self.threads[waiter];
-                    waiter.in_the_way = change(waiter.in_the_way);
+                    waiter.in_the_way = change(waiter.in_the_way, is_inside);
                     waiter.since = now;
                 }
             }
@@ -147,7 +137,7 @@ impl Locks {
 
     /// The machine does something else with a thread.
     pub fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
-        let is_short = matches!(state, ThreadState::Runnable | ThreadState::Stalled);
+        let is_short = is_short_of_cpu(state);
         let this = self.thread(thread);
         if this.is_short_of_cpu == is_short {
             return;
@@ -231,7 +221,7 @@ impl Locks {
         let (free, without_cpu) = locks.fold((0, 0), |(free, without_cpu), lock| {
             (free + lock.free_ns, without_cpu + lock.without_cpu_ns)
         });
-        let threads = self.threads.iter().filter(|thread| thread.has_asked).count();
+        let threads = self.threads.iter().filter(|thread| thread.stage != Stage::Elsewhere).count();
         let of = self.locks.len().min(threads).max(1) as u64 * (end - begin).max(1);
         let share = |ns: u64| ns as f64 / of as f64;
         Free { while_waited: share(free), without_cpu: share(without_cpu) }

@@ -8,6 +8,7 @@ mod why;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fairlock_sim::ThreadState;
 pub use testbed::Simulated;
 
 /// What a simulation tells while it runs, and is asked for afterwards.
@@ -24,6 +25,26 @@ impl<T> Shared<T> {
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// How far a thread has come with what it asked for.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Stage {
+    #[default]
+    Elsewhere,
+    Waits,
+    Inside,
+    /// Its section is over, but the call that gives the lock back is not.
+    Leaves,
+}
+
+/// Whether a thread is awake, and without a CPU.
+fn is_short_of_cpu(state: ThreadState) -> bool {
+    matches!(state, ThreadState::Runnable | ThreadState::Stalled)
+}
+
+fn change(number: usize, up: bool) -> usize {
+    if up { number + 1 } else { number - 1 }
 }
 
 /// The one of this number, and new ones before it if there are not as many.

@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fairlock_sim::ThreadState;
 
+use super::{Stage, change, is_short_of_cpu};
 use crate::cell::{LONG_NS, LongWaits, Split};
 
 /// The waits of one simulation.
@@ -45,16 +46,6 @@ struct Thread {
     counted_until: u64,
     clocks: Clocks,
     split: Split,
-}
-
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Stage {
-    #[default]
-    Elsewhere,
-    Waits,
-    Inside,
-    /// Its section is over, but the call that gives the lock back is not.
-    Leaves,
 }
 
 /// What a waiter lacks to take the lock.
@@ -172,7 +163,7 @@ impl Waits {
 
     /// The machine does something else with a thread.
     pub fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
-        let is_short = matches!(state, ThreadState::Runnable | ThreadState::Stalled);
+        let is_short = is_short_of_cpu(state);
         let this = self.thread(thread);
         let lacks = match state {
             ThreadState::Woken => Lacks::WakeUp,
@@ -277,10 +268,6 @@ const NOTHING: Split = Split {
 
 fn add(part: &mut Option<u64>, ns: u64) {
     *part = part.map(|before| before + ns);
-}
-
-fn change(number: usize, up: bool) -> usize {
-    if up { number + 1 } else { number - 1 }
 }
 
 #[cfg(test)]

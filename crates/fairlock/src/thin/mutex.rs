@@ -34,7 +34,7 @@ use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::rwsem::{TenurePolicy, Turns};
 use crate::ticket::Solo;
 use crate::wait::{
-    Access, LOOK_NS, Meeting, Parker, Sleeper, Wait, WaitContext, WaitError, Waiter,
+    Access, Collision, LOOK_NS, Parker, Sleeper, Wait, WaitContext, WaitError, Waiter,
 };
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
@@ -204,7 +204,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// The way in where one exchange does not do.
     fn enter(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut looks = 0;
-        let mut meeting = Meeting::none();
+        let mut collision = Collision::none();
         loop {
             let place = self.load();
             if !place.is_inflated() {
@@ -212,13 +212,13 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 let ended = until.expired(P::now);
                 // Not before a look: trying would take the line from whoever is inside.
                 if !self.solo.is_held() && self.take_thin() {
-                    meeting.end::<P>();
+                    collision.end::<P>();
                     return Ok(());
                 }
                 if let Some(why) = ended {
                     return Err(why);
                 }
-                if meeting.begin(&P::thread().meetings, self.address(), until) {
+                if collision.begin(&P::thread().collisions, self.address(), until) {
                     continue;
                 }
                 if looks < until.most_looks(0) {
@@ -233,9 +233,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
             }
             let slot = self.slot(place);
             let full = &slot.full.lock;
-            if let Some(found_free) = self.take_awake(full, &mut meeting, until) {
+            if let Some(found_free) = self.take_awake(full, &mut collision, until) {
                 if self.entered(place, slot, Access::Exclusive, found_free, || true) {
-                    meeting.end::<P>();
+                    collision.end::<P>();
                     return self.follow(slot, until);
                 }
                 continue;
@@ -258,13 +258,14 @@ impl<P: PooledPlatform> ThinMutex<P> {
     fn take_awake(
         &self,
         full: &Turns<P>,
-        meeting: &mut Meeting,
+        collision: &mut Collision,
         until: &WaitContext<'_, P>,
     ) -> Option<bool> {
         full.take_past_queue().or_else(|| {
-            let met =
-                !full.has_waiters() && meeting.begin(&P::thread().meetings, self.address(), until);
-            (met && full.try_write() || full.take_awake(Access::Exclusive, until)).then_some(false)
+            let collided = !full.has_waiters()
+                && collision.begin(&P::thread().collisions, self.address(), until);
+            (collided && full.try_write() || full.take_awake(Access::Exclusive, until))
+                .then_some(false)
         })
     }
 

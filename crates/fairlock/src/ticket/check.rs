@@ -24,7 +24,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if self.load() != Word::IDLE || self.solo.is_held() {
             return Err("the lock is not idle after everybody has left");
         }
-        if !self.inbox.is_empty() || self.hints.load().has_heir() {
+        if !self.inbox.is_empty() || self.hints.load().has_responsible() {
             return Err("somebody is still parked after everybody has left");
         }
         Ok(())

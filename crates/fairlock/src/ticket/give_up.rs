@@ -20,7 +20,7 @@
 //! again.
 //!
 //! *Nothing is lost.* A release leaves LOCK free only if somebody of the current batch is awake,
-//! kicked or the heir (invariant 4 of `park`), or if nobody waits at all. A thread that gives up
+//! kicked or responsible (invariant 4 of `park`), or if nobody waits at all. A thread that gives up
 //! looks at the word in the step that announces its entry: if LOCK is free and its turn has come,
 //! it does not give up. Otherwise there is a release to come, which finds the entry: as one to
 //! kick, and then its waiter is awake and looks again, or as one given up. A thread that comes back

@@ -18,7 +18,7 @@
 //!    or served a batch that was not its own. So there is a release to come that sees INBOX, or
 //!    that has the waiter in its lot.
 //! 4. While LOCK is free and somebody waits, a waiter of the current batch is awake, or has been
-//!    kicked, or sleeps on the heir's timer. It does not give up but takes LOCK, if it looks before
+//!    kicked, or sleeps on the responsible waiter's timer. It does not give up but takes LOCK, if it looks before
 //!    anybody else.
 
 use core::cell::Cell;
@@ -70,7 +70,7 @@ impl<P: System> Parked<P> {
         self.state.load(Ordering::Acquire) == OUT
     }
 
-    /// Whether the entry's waiter was the heir when it pushed the entry.
+    /// Whether the entry's waiter was responsible when it pushed the entry.
     pub(super) fn naps(&self) -> bool {
         self.naps.get()
     }

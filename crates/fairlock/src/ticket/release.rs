@@ -127,8 +127,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         if !own.lot.is_empty() {
             let fresh = matches!(step, Step::Next(_));
-            let has_heir = self.hints.load().has_heir();
-            match choose::<P, S>(&mut own.lot, next, fresh, has_heir, &mut leaving.kicks) {
+            let has_responsible = self.hints.load().has_responsible();
+            match choose::<P, S>(&mut own.lot, next, fresh, has_responsible, &mut leaving.kicks) {
                 Chosen::Enough => {}
                 Chosen::GivenUp => return Err(self.retire(word)),
                 Chosen::Nobody => return Err(word),
@@ -191,7 +191,7 @@ fn choose<P: Platform, S: BatchSize>(
     lot: &mut Lot<P>,
     next: Word,
     fresh: bool,
-    has_heir: bool,
+    has_responsible: bool,
     kicks: &mut Kicks<P>,
 ) -> Chosen {
     let waiting = next.outstanding_eligible(S::MAX);
@@ -203,7 +203,7 @@ fn choose<P: Platform, S: BatchSize>(
     let wanted = if !next.is_open(S::MAX) {
         waiting.min(P::cpus() as u32 + 1)
     } else {
-        u32::from(!(lot.has_napping() && has_heir))
+        u32::from(!(lot.has_napping() && has_responsible))
     };
     // At least one: those kicked in an earlier attempt may have given up.
     while awake < wanted && (awake == 0 || !kicks.is_full()) {

@@ -7,7 +7,7 @@ use super::release::Passes;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::Platform;
-use crate::wait::{Meeting, Naps, SOON_NS, WAKE_NS, WaitContext, WaitError, give_way};
+use crate::wait::{Collision, Naps, SOON_NS, WAKE_NS, WaitContext, WaitError, give_way};
 
 /// A waiter that could have gone first, and saw others do so this often, sleeps on a timer: the lock
 /// is busy without it. In sections; compared with those since the spin began.
@@ -109,12 +109,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if !self.may_stand_back(until) {
             return self.wait_for_lock(until);
         }
-        let mut meeting = Meeting::none();
-        meeting.begin(&P::thread().meetings, core::ptr::from_ref(self).addr(), until);
+        let mut collision = Collision::none();
+        collision.begin(&P::thread().collisions, core::ptr::from_ref(self).addr(), until);
         if !self.take_solo() {
             self.wait_for_lock(until)?;
         }
-        meeting.end::<P>();
+        collision.end::<P>();
         Ok(())
     }
 
@@ -310,13 +310,14 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         until: &WaitContext<'_, P>,
     ) -> Result<Taken, WaitError> {
         loop {
-            let heir =
-                why.is_overtaken() && (entry.is_out() || entry.naps()) && self.hints.become_heir();
-            let slept = self.park(entry, heir.then_some(why), until);
-            if heir {
+            let responsible = why.is_overtaken()
+                && (entry.is_out() || entry.naps())
+                && self.hints.become_responsible();
+            let slept = self.park(entry, responsible.then_some(why), until);
+            if responsible {
                 // Before the release that lets the lock be freed, if it was taken; and before the
                 // holder is told, if the wait has ended.
-                self.hints.leave_heir();
+                self.hints.leave_responsibility();
             }
             match slept {
                 Slept::Taken(taken) => {
@@ -337,11 +338,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// Sleeps until kicked, or until the wait ends. The heir says how its last spin went.
+    /// Sleeps until kicked, or until the wait ends. The responsible waiter says how its last spin went.
     fn park(
         &self,
         entry: &Parked<P>,
-        mut heir: Option<InVain>,
+        mut responsible: Option<InVain>,
         until: &WaitContext<'_, P>,
     ) -> Slept {
         let ticket = entry.ticket.get();
@@ -352,7 +353,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             // SAFETY: the entry is in no list, and in the frame of `wait_with_ticket`, which
             // keeps it until it is out of them again, with LOCK taken; or in a place
             // (invariant 1).
-            unsafe { self.inbox.push(entry, heir.is_some()) };
+            unsafe { self.inbox.push(entry, responsible.is_some()) };
             let word = self.word.raise_inbox().with_inbox();
             if let Some(taken) = self.take(word, ticket, until) {
                 events::count(Event::TakenSlowPickup);
@@ -364,8 +365,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // Sleeps of one wake-up: 0.6 of the throughput in three cells (docs/decisions.md).
         let mut naps = Naps::new(4 * WAKE_NS);
         while !entry.is_out() {
-            // Less if the batch closes sooner: the heir is awake then, and nobody has to kick it.
-            let timer = heir.map(|why| P::now() + naps.next().min(why.until_closing()));
+            // Less if the batch closes sooner: the responsible waiter is awake then, and nobody has to kick it.
+            let timer = responsible.map(|why| P::now() + naps.next().min(why.until_closing()));
             let ended = until.sleep(entry.parker, timer);
             if entry.is_out() {
                 break;
@@ -374,7 +375,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 return Slept::Ended(why);
             }
             // The timer, or a kick meant for an earlier wait.
-            if heir.is_none() {
+            if responsible.is_none() {
                 if let Some(taken) = self.take(self.load(), ticket, until) {
                     return Slept::Taken(taken);
                 }
@@ -382,7 +383,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
             match self.spin(ticket, until) {
                 Ok(taken) => return Slept::Taken(taken),
-                Err(why) => heir = Some(why),
+                Err(why) => responsible = Some(why),
             }
         }
         Slept::Kicked

@@ -320,21 +320,21 @@ impl<P: System<AtomicU64 = loom::sync::atomic::AtomicU64>> AtomicWord<P> {
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 0 | there is an *heir*: a waiter that was overtaken time and again, so it sleeps on a timer, and need not be kicked while the batch is open. A kick would cost the busy threads more than they gain |
+/// | 0 | there is a *responsible* waiter: one that was overtaken time and again, so it sleeps on a timer, and need not be kicked while the batch is open. A kick would cost the busy threads more than they gain |
 /// | 1-3 | how often the batch may still be reopened (see `reopen`) |
 /// | 4-31 | the lock's name (see `give_up`), or zero |
 #[derive(Clone, Copy)]
 pub(super) struct Hints(u32);
 
-const HEIR: u32 = 1;
+const RESPONSIBLE: u32 = 1;
 const TIMES_SHIFT: u32 = 1;
 const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
 #[cfg(feature = "alloc")]
 const NAME_SHIFT: u32 = 4;
 
 impl Hints {
-    pub(super) fn has_heir(self) -> bool {
-        self.0 & HEIR != 0
+    pub(super) fn has_responsible(self) -> bool {
+        self.0 & RESPONSIBLE != 0
     }
 
     /// How often the batch may still be reopened.
@@ -362,14 +362,14 @@ impl<P: System> AtomicHints<P> {
         Hints(self.0.load(Ordering::Relaxed))
     }
 
-    /// The caller becomes the heir, unless there is one.
-    pub(super) fn become_heir(&self) -> bool {
-        !Hints(self.0.fetch_or(HEIR, Ordering::Relaxed)).has_heir()
+    /// The caller becomes the responsible waiter, unless there is one.
+    pub(super) fn become_responsible(&self) -> bool {
+        !Hints(self.0.fetch_or(RESPONSIBLE, Ordering::Relaxed)).has_responsible()
     }
 
-    /// The heir is none any more.
-    pub(super) fn leave_heir(&self) {
-        self.0.fetch_and(!HEIR, Ordering::Relaxed);
+    /// The caller is responsible no longer.
+    pub(super) fn leave_responsibility(&self) {
+        self.0.fetch_and(!RESPONSIBLE, Ordering::Relaxed);
     }
 
     /// The holder says how often the batch may still be reopened. Nobody else changes that.

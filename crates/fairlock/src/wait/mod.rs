@@ -2,20 +2,20 @@
 //! waiter in the acquiring frame, the FIFO queue of waiters, the list of
 //! threads to wake, and the ways a wait can end early.
 
+mod collisions;
 mod ladder;
-mod meetings;
 mod queue;
 
 pub use crate::cancel::CancelToken;
 pub use crate::thread::Thread;
 #[doc(hidden)]
 pub use crate::wait::ladder::nap;
+pub(crate) use collisions::{Collision, Collisions};
 pub(crate) use ladder::{
     Cancels, FEW_LOOKS, Hint, LOOK_NS, MOST_DOUBLINGS, Naps, Parker, SOON_NS, StealClock, WAKE_NS,
     WATCH_NS, WaitContext, give_way,
 };
 pub use ladder::{Sleeper, Wait, WaitError};
-pub(crate) use meetings::{Meeting, Meetings};
 pub(crate) use queue::{
     Access, FEW_WAKES, GRANTED, INVITED, Kind, Linked, Links, List, MAX_WAKES, NEXT, Queue,
     WAITING, Waiter, WakeList,

@@ -50,7 +50,7 @@ impl<P: Platform> Kernel<P> {
                     } else {
                         self.events.count(Event::WriteLock);
                         q.waiters.remove(waiter);
-                        self.lines.favour.end_quiet();
+                        self.lines.preference.end_quiet();
                         self.after_change(q, Flags::NONE);
                         match waiter.access {
                             Access::Exclusive => self.note_writer(waiter.thread),
@@ -241,7 +241,7 @@ impl<P: Platform> Kernel<P> {
         self.policy.handoff_after.is_some_and(|after| {
             let now = P::now();
             now >= due_at(waiter, after)
-                && (waiter.kind == Kind::Reader || self.lines.favour.least(now).is_none())
+                && (waiter.kind == Kind::Reader || self.lines.preference.least(now).is_none())
         })
     }
 

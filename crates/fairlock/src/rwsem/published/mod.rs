@@ -43,7 +43,7 @@ mod wait;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
-use adaptive::{Favour, Turns};
+use adaptive::{Preference, Turns};
 pub(crate) use local::PublishedLocal;
 use owner::Owner;
 use spin::Spinners;
@@ -66,11 +66,11 @@ type Queued<P> = sem::Queued<P, Turns>;
 /// What has cache lines of its own.
 #[repr(C)]
 pub(crate) struct Lines<P: Platform> {
-    favour: Favour<P>,
+    preference: Preference<P>,
     spinners: Spinners<P>,
 }
 
-all_zero!(Lines of [AtomicUsize, AtomicU32, AtomicU64]: [], [favour, spinners]);
+all_zero!(Lines of [AtomicUsize, AtomicU32, AtomicU64]: [], [preference, spinners]);
 
 impl<P: Platform> Rules<P> for PublishedPolicy {
     /// Written by who has just written the word.
@@ -80,7 +80,7 @@ impl<P: Platform> Rules<P> for PublishedPolicy {
     type Queued = Turns;
     const QUEUED: Turns = Turns::new();
     const FIELDS: &'static [Field] = &[
-        (offset_of!(Lines<P>, favour), size_of::<Favour<P>>(), "favour"),
+        (offset_of!(Lines<P>, preference), size_of::<Preference<P>>(), "preference"),
         (offset_of!(Lines<P>, spinners), size_of::<Spinners<P>>(), "spinners"),
     ];
 

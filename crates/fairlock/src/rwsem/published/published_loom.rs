@@ -155,14 +155,14 @@ const IMMEDIATE_PHASE: PublishedPolicy = PublishedPolicy { writer_phase: true, .
 /// Each thread makes its visits; a lost wake-up is a deadlock, which loom reports. At the end
 /// nothing is left in the word.
 fn model(policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
-    model_in_favour_of(Kind::Reader, policy, threads);
+    model_preferring(Kind::Reader, policy, threads);
 }
 
 /// As [`model`], where one side holds back at first if the policy is adaptive.
-fn model_in_favour_of(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
+fn model_preferring(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
     let guarded = move || {
         let lock = RwSem::new(Policy::published(policy));
-        lock.kernel().lines.favour.set_side(side);
+        lock.kernel().lines.preference.set_side(side);
         Guarded { lock, value: UnsafeCell::new(0) }
     };
     models::check(&Builder::new(), None, guarded, threads);
@@ -240,38 +240,38 @@ fn writer_between_two_readers_handed_off() {
 /// A reader that holds back from a free lock is not the only one that could have taken it.
 #[test]
 fn reader_that_holds_back_beside_writers() {
-    model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read], &[Write], &[Write]]);
+    model_preferring(Kind::Writer, ADAPTIVE, &[&[Read], &[Write], &[Write]]);
 }
 
 #[test]
 fn reader_that_holds_back_beside_a_writer_that_times_out() {
-    model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read, Read], &[Write, WriteTimed]]);
+    model_preferring(Kind::Writer, ADAPTIVE, &[&[Read, Read], &[Write, WriteTimed]]);
 }
 
 /// After the readers' last release the writer is asleep, with nothing but its timer to wake it.
 #[test]
 fn stream_of_readers_beside_a_writer() {
-    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read, Read], &[Write]]);
+    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read, Read], &[Write]]);
 }
 
 #[test]
 fn two_readers_that_join_beside_a_writer() {
-    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[Write], &[Read]]);
+    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[Write], &[Read]]);
 }
 
 #[test]
 fn stream_of_readers_beside_a_writer_that_times_out() {
-    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[WriteTimed, Write]]);
+    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[WriteTimed, Write]]);
 }
 
 #[test]
 fn writers_that_hold_back_from_a_stream() {
-    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read], &[Write], &[Write]]);
+    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read], &[Write], &[Write]]);
 }
 
 #[test]
 fn downgrade_begins_a_stream_beside_a_writer() {
-    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Downgrade, Read], &[Write]]);
+    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Downgrade, Read], &[Write]]);
 }
 
 /// Rules 8 and 14.

@@ -21,7 +21,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::favour::TurnEnd;
+use super::preference::TurnEnd;
 use crate::events::Event;
 use crate::platform::{Platform, Thread};
 use crate::rwsem::Kernel;
@@ -46,7 +46,7 @@ impl<P: Platform> Kernel<P> {
         if !word.has_waiters() || !word.is_open_past_queue() || !self.adapts() {
             return None;
         }
-        Some(self.lines.favour.turn()).filter(|turn| turn.side() == Kind::Reader)
+        Some(self.lines.preference.turn()).filter(|turn| turn.side() == Kind::Reader)
     }
 
     /// A reader, counted already, that found `before`: may it stay?
@@ -59,7 +59,7 @@ impl<P: Platform> Kernel<P> {
                 self.events.count(Event::WriteHandoff);
             }
             if look.passed_multiple_of(MARK_NS) {
-                self.lines.favour.count_past_queue(me.published.past_queue.take());
+                self.lines.preference.count_past_queue(me.published.past_queue.take());
             }
         }
         true
@@ -69,7 +69,7 @@ impl<P: Platform> Kernel<P> {
     /// timer will wake it; not if `HANDOFF` is set, as then it waits for just this release.
     pub(crate) fn leaves_head_asleep(&self) -> bool {
         self.adapts()
-            && self.lines.favour.is_quiet()
+            && self.lines.preference.is_quiet()
             && !self.word.load(Ordering::Relaxed).is_closed()
     }
 
@@ -93,14 +93,14 @@ impl<P: Platform> Kernel<P> {
             return None;
         }
         let due = due_at(waiter, self.policy.handoff_after?);
-        let due = self.lines.favour.least(P::now()).map_or(due, |least| least.max(due));
+        let due = self.lines.preference.least(P::now()).map_or(due, |least| least.max(due));
         if !again || !self.holds_back(Kind::Writer, Word::AWAITED) {
             return Some(due);
         }
         let now = P::now();
         // Not for a shorter time than that for which a waiter watches a lock.
         let until = due.min(now + (now - waiter.arrived).max(WATCH_NS));
-        self.lines.favour.keep_quiet(until);
+        self.lines.preference.keep_quiet(until);
         Some(until)
     }
 

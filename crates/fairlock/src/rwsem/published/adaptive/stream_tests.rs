@@ -114,7 +114,7 @@ fn readers_end_their_turn() {
     let lock = &adaptive(Some(LONG));
     beside_a_queued_writer(lock, || {
         assert!(join_for(lock, 60_000), "it is the readers' turn");
-        lock.kernel().lines.favour.set_turn(TurnEnd::at(Kind::Reader, Native::now()));
+        lock.kernel().lines.preference.set_turn(TurnEnd::at(Kind::Reader, Native::now()));
         thread::sleep(Duration::from_millis(1));
         let joined = (0..10_000).take_while(|_| join_for(lock, 10)).map(|_| leave(lock)).count();
         assert!(joined < 10_000, "the turn does not end");
@@ -132,13 +132,13 @@ fn lock_that_a_stream_left_idle_is_taken_before_the_deadline() {
         until(|| {
             lock.with_waiters(|waiters| waiters.head().unwrap().thread.parker.unpark());
             thread::sleep(Duration::from_millis(1));
-            lock.kernel().lines.favour.is_quiet()
+            lock.kernel().lines.preference.is_quiet()
         });
         // The writer's own timer decides, not the time that it asked for.
-        lock.kernel().lines.favour.keep_quiet(soon(LONG.as_millis() as u64));
+        lock.kernel().lines.preference.keep_quiet(soon(LONG.as_millis() as u64));
         leave(lock);
     });
-    assert!(!lock.kernel().lines.favour.is_quiet(), "the next writer has not asked for it");
+    assert!(!lock.kernel().lines.preference.is_quiet(), "the next writer has not asked for it");
 }
 
 /// Of several readers that were queued, the first one in lets the others in, also where
@@ -174,9 +174,9 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
             let (least, in_time) = lock.kernel().queue.with(|q| {
                 q.own.begin(Kind::Writer, now - TURN_NS);
                 lock.kernel().count_reads(q, 1);
-                let least = lock.kernel().lines.favour.least(now);
+                let least = lock.kernel().lines.preference.least(now);
                 // Longer than the writer's deadline.
-                lock.kernel().lines.favour.set_least(soon(LONG.as_millis() as u64));
+                lock.kernel().lines.preference.set_least(soon(LONG.as_millis() as u64));
                 (least, !word(lock).is_closed())
             });
             assert!(least.is_some_and(|until| until >= now + 4 * TURN_NS));
@@ -185,7 +185,7 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
                 thread::sleep(Duration::from_millis(10));
                 lock.kernel().wake_after_release();
                 assert!(!word(lock).is_closed() && !word(lock).is_writer_phase());
-                lock.kernel().lines.favour.set_least(0);
+                lock.kernel().lines.preference.set_least(0);
                 lock.kernel().wake_after_release();
                 until(|| word(lock).is_closed());
             }

@@ -9,7 +9,7 @@ use crate::wait::Kind;
 
 /// Hints that are read without the queue lock: Relaxed throughout.
 #[repr(C, align(64))] // its own cache line: read by all, while `word` changes hands
-pub(crate) struct Favour<P: Platform> {
+pub(crate) struct Preference<P: Platform> {
     /// The side whose turns yield more, as a number.
     side: P::AtomicUsize,
     /// The current turn, while somebody is queued.
@@ -53,9 +53,9 @@ impl TurnEnd {
     }
 }
 
-all_zero!(Favour of [AtomicUsize, AtomicU64]: [side, turn, least, quiet, written, past_queue], []);
+all_zero!(Preference of [AtomicUsize, AtomicU64]: [side, turn, least, quiet, written, past_queue], []);
 
-impl<P: Platform> Favour<P> {
+impl<P: Platform> Preference<P> {
     pub(crate) fn side(&self) -> Kind {
         side_of(self.side.load(Ordering::Relaxed))
     }

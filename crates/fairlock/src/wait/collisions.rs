@@ -2,13 +2,13 @@
 //!
 //! If two running threads contend for a mutex again and again, its data spends more time in transfer
 //! between their CPUs than in use, and both are faster if one of them keeps the mutex for some time. But a
-//! needless pause costs a hundred short sections. So a thread stands back only if it meets others
+//! needless pause costs a hundred short sections. So a thread stands back only if it collides with others
 //! *closely*: recently, on average, the time from having the mutex to wanting it again was less than
 //! [`CLOSE`] times its wait before that. This scales with the length of sections.
 //!
 //! Threads that work outside as long as inside run in parallel if they take the mutex by turns: one is
 //! outside while the other is inside. Only an average tells them from threads that slow each other down.
-//! The clock is read while the thread holds the mutex, so it is not read at each meeting.
+//! The clock is read while the thread holds the mutex, so it is not read at each collision.
 
 use core::cell::Cell;
 
@@ -16,45 +16,45 @@ use super::WaitContext;
 use crate::system::System;
 
 /// See above: a numerator, and two for its denominator. In halves; compared with the average time
-/// between two meetings, for the average wait.
+/// between two collisions, for the average wait.
 const CLOSE: u64 = 3;
-/// One meeting in so many is timed: from its beginning to the beginning of the next one. An average is
+/// One collision in so many is timed: from its beginning to the beginning of the next one. An average is
 /// that of the last so many timed, of which the last has this share; a thread stands back when so many
-/// have been timed, one after the other at the same mutex. In meetings; compared with those since the
+/// have been timed, one after the other at the same mutex. In collisions; compared with those since the
 /// last timed one, and with those timed at this mutex.
 const ENOUGH: u32 = 4;
 /// How long a thread that stands back leaves the mutex to the others. In ns; compared with the wait
-/// and the pause between two meetings, and with the time since it stood back.
+/// and the pause between two collisions, and with the time since it stood back.
 const STAND_BACK_NS: u64 = 16_000;
 
-/// A thread's last meetings with others, all at one mutex. Used by that thread only.
-pub(crate) struct Meetings {
+/// A thread's last collisions with others: it found one mutex held. Used by that thread only.
+pub(crate) struct Collisions {
     /// The address of the mutex.
     mutex: Cell<usize>,
-    /// Which meeting the next one is, from the last timed one on.
+    /// Which collision the next one is, from the last timed one on.
     next: Cell<u32>,
-    /// Of the meeting that is timed: for how long the thread waited (zero if it is not known, or says
+    /// Of the collision that is timed: for how long the thread waited (zero if it is not known, or says
     /// nothing), and when it had the mutex.
     waited: Cell<u64>,
     ended: Cell<u64>,
-    /// How many meetings have been timed.
+    /// How many collisions have been timed.
     timed: Cell<u32>,
-    /// Averages over them: of the waits, and of the times from there to the next meeting.
+    /// Averages over them: of the waits, and of the times from there to the next collision.
     waits: Cell<u64>,
     gaps: Cell<u64>,
 }
 
-/// What a thread has to do at a meeting.
+/// What a thread has to do at a collision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// It times its wait.
     Times,
-    /// It says when this meeting began, as the one before was timed.
+    /// It says when this collision began, as the one before was timed.
     Follows,
     Nothing,
 }
 
-impl Meetings {
+impl Collisions {
     pub(crate) const fn new() -> Self {
         Self {
             mutex: Cell::new(0),
@@ -85,7 +85,7 @@ impl Meetings {
         }
     }
 
-    /// The meeting that follows the timed one began at `now`: whether to stand back. A longer wait than
+    /// The collision that follows the timed one began at `now`: whether to stand back. A longer wait than
     /// the time to stand back was a sleep, or for a long section, and a longer gap is none: after these
     /// timing begins anew.
     fn follows(&self, now: u64) -> bool {
@@ -111,22 +111,22 @@ impl Meetings {
 }
 
 /// A wait of the calling thread for a mutex, if it has to wait.
-pub(crate) struct Meeting {
+pub(crate) struct Collision {
     begun: bool,
     /// If it is timed: since when, and of which thread.
-    timed: Option<(u64, &'static Meetings)>,
+    timed: Option<(u64, &'static Collisions)>,
 }
 
-impl Meeting {
+impl Collision {
     pub(crate) const fn none() -> Self {
         Self { begun: false, timed: None }
     }
 
-    /// The thread, which had these meetings, finds the mutex at this address held. The first time, it stands back if it should.
+    /// The thread, which had these collisions, finds the mutex at this address held. The first time, it stands back if it should.
     /// Returns whether it is the first time.
     pub(crate) fn begin<P: System>(
         &mut self,
-        meetings: &'static Meetings,
+        collisions: &'static Collisions,
         mutex: usize,
         until: &WaitContext<'_, P>,
     ) -> bool {
@@ -134,10 +134,10 @@ impl Meeting {
             return false;
         }
         self.begun = true;
-        match meetings.begin(mutex) {
-            Part::Times => self.timed = Some((P::now(), meetings)),
+        match collisions.begin(mutex) {
+            Part::Times => self.timed = Some((P::now(), collisions)),
             Part::Follows => {
-                if meetings.follows(P::now()) {
+                if collisions.follows(P::now()) {
                     until.stand_back(STAND_BACK_NS);
                 }
             }
@@ -148,8 +148,8 @@ impl Meeting {
 
     /// The thread has the mutex.
     pub(crate) fn end<P: System>(&self) {
-        if let Some((since, meetings)) = self.timed {
-            meetings.end(since, P::now());
+        if let Some((since, collisions)) = self.timed {
+            collisions.end(since, P::now());
         }
     }
 }
@@ -158,17 +158,17 @@ impl Meeting {
 mod tests {
     use super::*;
 
-    /// How many of 4,000 meetings are too many, with waits of so many nanoseconds, and so much time
+    /// How many of 4,000 collisions are too many, with waits of so many nanoseconds, and so much time
     /// until the thread wants one of the mutexes again.
     fn too_many(waited: u64, gap: impl Fn(usize) -> u64, mutexes: usize) -> usize {
-        let meetings = Meetings::new();
+        let collisions = Collisions::new();
         let mut now = 1_000_000;
         (0..4_000)
             .filter(|i| {
-                let part = meetings.begin(1 + i % mutexes);
-                let stands_back = part == Part::Follows && meetings.follows(now);
+                let part = collisions.begin(1 + i % mutexes);
+                let stands_back = part == Part::Follows && collisions.follows(now);
                 if part == Part::Times {
-                    meetings.end(now, now + waited);
+                    collisions.end(now, now + waited);
                 }
                 now += waited + gap(*i);
                 stands_back
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn meetings_at_several_mutexes_are_none_in_a_row() {
+    fn collisions_at_several_mutexes_are_none_in_a_row() {
         assert_eq!(too_many(50, |_| 0, 2), 0);
     }
 
@@ -200,22 +200,22 @@ mod tests {
 
     #[test]
     fn a_wait_that_was_given_up_is_not_counted() {
-        let meetings = Meetings::new();
-        meetings.end(1_000_000, 1_000_050);
+        let collisions = Collisions::new();
+        collisions.end(1_000_000, 1_000_050);
         for _ in 0..1_000 {
-            let part = meetings.begin(1);
-            assert!(part != Part::Follows || !meetings.follows(1_000_060));
+            let part = collisions.begin(1);
+            assert!(part != Part::Follows || !collisions.follows(1_000_060));
         }
     }
 
     #[test]
     fn after_a_sleep_timing_begins_anew() {
-        let meetings = Meetings::new();
+        let collisions = Collisions::new();
         let stands_back = |wait| {
             for _ in 0..ENOUGH {
-                match meetings.begin(1) {
-                    Part::Times => meetings.end(1_000, 1_000 + wait),
-                    Part::Follows if meetings.follows(1_010 + wait) => return true,
+                match collisions.begin(1) {
+                    Part::Times => collisions.end(1_000, 1_000 + wait),
+                    Part::Follows if collisions.follows(1_010 + wait) => return true,
                     _ => {}
                 }
             }
