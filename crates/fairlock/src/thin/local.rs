@@ -87,14 +87,12 @@ pub(crate) const SHOWN: usize = if cfg!(fairlock_loom) { 2 } else { 16 };
 /// that follows.
 const CHANGE: u64 = 1 << 16;
 
-/// So many reads of locks that a thread does not remember as visible are worth that one of them is revoked. In
-/// reads; compared with those since the last time.
-const TOO_MANY_MISSES: u32 = 256;
+/// So many reads are a reason to change what a lock is: of a thread beside others, to have the lock watched; of a watched
+/// lock in a row, each with as many as are inside, to make it visible; of visible locks that the thread does not
+/// remember, to revoke one. In reads; compared with those since the last change.
+pub(super) const ENOUGH: u32 = 256;
 
-/// A thread has a lock watched after it has left locks so often at first in which other readers were. In
-/// releases; compared with those of the thread.
-const FIRST_PERIOD: u32 = 1 << 6;
-/// And so often at last.
+/// A thread has a lock watched so seldom at last: after so many releases beside other readers.
 const LAST_PERIOD: u32 = 1 << 16;
 
 /// When a thread has a lock watched: each time after twice as many releases.
@@ -109,7 +107,7 @@ pub struct Periods {
 impl Periods {
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub const fn new() -> Self {
-        Self { left: Cell::new(FIRST_PERIOD), period: Cell::new(FIRST_PERIOD) }
+        Self { left: Cell::new(ENOUGH), period: Cell::new(ENOUGH) }
     }
 
     /// The calling thread leaves a lock in which other readers are. Whether that is to be watched.
@@ -172,7 +170,7 @@ impl<P: System> Shown<P> {
     /// one of the two is to be visible no longer.
     pub(super) fn has_too_many(&self) -> bool {
         self.misses.set(self.misses.get().wrapping_add(1));
-        self.misses.get() % TOO_MANY_MISSES == 0
+        self.misses.get() % ENOUGH == 0
     }
 
     /// The calling thread meets a crowd of readers at a lock that is not watched. Whether to watch it: the first
@@ -288,7 +286,7 @@ mod tests {
     #[test]
     fn a_thread_has_locks_watched_ever_less_often() {
         let periods = Periods::new();
-        assert_eq!(told(500, || periods.ends()), [64, 64 + 128, 64 + 128 + 256]);
+        assert_eq!(told(2_000, || periods.ends()), [256, 256 + 512, 256 + 512 + 1_024]);
         periods.period.set(LAST_PERIOD);
         periods.left.set(1);
         let last = LAST_PERIOD as usize;
@@ -299,7 +297,7 @@ mod tests {
     fn a_crowd_is_watched_the_first_time_and_then_half_as_often_each_time() {
         let shown = Shown::<Native>::new();
         assert_eq!(told(20, || shown.meets_crowd()), [1, 2, 4, 8, 16]);
-        let many = TOO_MANY_MISSES as usize;
+        let many = ENOUGH as usize;
         assert_eq!(told(2 * many, || shown.has_too_many()), [many, 2 * many]);
     }
 }

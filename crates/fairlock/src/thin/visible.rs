@@ -52,13 +52,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::local::Shown;
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::wait::WATCH_NS;
 
 /// More than there can be readers in records.
 pub(super) const HELD: usize = 1 << (usize::BITS / 2);
-
-/// What revoking a name is thought to take before it was done. In nanoseconds; compared with the time since a
-/// lock was written.
-const FIRST_COST_NS: u64 = 10_000;
 
 /// The records of a platform's threads that have been readers of visible locks, and what else such locks share.
 #[doc(hidden)]
@@ -163,7 +160,8 @@ impl<P: Platform> VisibleReaders<P> {
     pub(super) fn cost(&self) -> u64 {
         // Relaxed, here and below: a measure.
         match self.cost.load(Ordering::Relaxed) {
-            0 => FIRST_COST_NS,
+            // Not known: most threads have to be interrupted, but not woken.
+            0 => WATCH_NS,
             cost => cost,
         }
     }
@@ -197,7 +195,7 @@ mod tests {
     #[test]
     fn the_cost_of_revoking_is_an_average_that_one_long_time_hardly_moves() {
         let readers = VisibleReaders::<Native>::new();
-        assert_eq!(readers.cost(), FIRST_COST_NS);
+        assert_eq!(readers.cost(), WATCH_NS);
         (0..100).for_each(|_| readers.took(800));
         assert!((800..=808).contains(&readers.cost()), "{}", readers.cost());
         readers.took(u64::MAX);

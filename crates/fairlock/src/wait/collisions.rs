@@ -23,7 +23,7 @@ const CLOSE: u64 = 3;
 /// have been timed, one after the other at the same mutex. In collisions; compared with those since the
 /// last timed one, and with those timed at this mutex.
 const ENOUGH: u32 = 4;
-/// How long a thread that stands back leaves the mutex to the others. In ns; compared with the wait
+/// How long a thread that stands back leaves the mutex to the others. In ns, a wake-up; compared with the wait
 /// and the pause between two collisions, and with the time since it stood back.
 const STAND_BACK_NS: u64 = 16_000;
 

@@ -394,22 +394,23 @@ impl<P: System> CancelLinks<P> {
 const LOOKS: u32 = if cfg!(fairlock_loom) { FEW_LOOKS } else { 6 };
 /// The same where other threads want the CPU: for 1.4 us altogether. In looks; compared with those of this wait.
 pub(crate) const FEW_LOOKS: u32 = 3;
-/// The first pause between two such looks; each is twice as long as the one before. In ns; compared
-/// with the time since the last look.
+/// The first pause between two such looks; each is twice as long as the one before. In ns, eight transfers of a
+/// line; compared with the time since the last look, or since a lock was seen free.
 pub(crate) const LOOK_NS: u64 = 200;
-/// More than a thread that runs needs to leave a lock, or to come back to it. In ns; compared with the
-/// time since the thread came, or since the last look; elsewhere it is the length of a pause.
+/// More than a thread that runs needs to leave a lock, or to come back to it. In ns, a wake-up and a switch on one CPU;
+/// compared with the time since the thread came, or since the last look; elsewhere it is the length of a pause.
 pub(crate) const SOON_NS: u64 = 2_000;
 /// How long a thread that may have the lock soon watches it before it sleeps or queues: a waiter that has just
 /// been told that it is next or was woken, an upgrader while readers are inside, and one that has just come to
-/// a range. In ns; compared with the time since it was told, woken, came, or began to drain the lock.
+/// a range. In ns, half of a wake-up on an idle CPU; compared with the time since it was told, woken, came, or began to
+/// drain the lock.
 pub(crate) const WATCH_NS: u64 = 10_000;
 /// About what it takes to be woken, where there is a CPU: whoever can expect its turn sooner stays
-/// awake. In ns; compared with the time since the thread came, or since its turn was to begin;
-/// elsewhere it is the length of a sleep.
+/// awake. In ns, two wake-ups on a CPU that was long idle; compared with the time since the thread came, or since its turn
+/// was to begin; elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
 /// What was tried in vain is put off for twice as long as before, so many times: sleeps that nobody may end,
-/// staying awake for a notification, trials of turns, waits for stragglers. In doublings; compared with those since it last
+/// staying awake for a notification, trials of turns, waits for stragglers, looks at the clock. In doublings; compared with those since it last
 /// was of use.
 pub(crate) const MOST_DOUBLINGS: u32 = 5;
 
@@ -514,9 +515,6 @@ impl Look {
 }
 
 impl StealClock {
-    /// The most steals between two looks. In steals; compared with those that fit the interval.
-    const MAX_STRIDE: u32 = 32;
-
     pub(crate) const fn new() -> Self {
         Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0) }
     }
@@ -547,7 +545,7 @@ impl StealClock {
         // As many steals as fit into the interval at the recent rate. The stride at most doubles: after
         // one short section the clock must still be read soon.
         let fit = (u64::from(before) * SOON_NS / since).min(u64::from(before) * 2);
-        let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
+        let stride = (fit as u32).clamp(1, 1 << MOST_DOUBLINGS);
         self.stride.set(stride);
         self.left.set(stride);
         Look { now, since, steals: before }

@@ -15,16 +15,13 @@
 //! that comes after a time without any, and not a wait that ends without the lock. So a thread that comes now
 //! and then to a lock that another one takes again and again finds the tenure over, and has the lock next.
 
+use super::mode::SAMPLE_NS;
 use crate::rwsem::policy::TenureShape;
 use crate::rwsem::sem::FADES;
-use crate::wait::Kind;
+use crate::wait::{Kind, WATCH_NS};
 
-/// A handoff that took longer than this was held up by something else. In ns; compared with a
-/// measured handoff, which counts as no more.
-const MAX_COST_NS: u64 = 20_000;
-/// If a tenure went on for longer past its end, the cause was not the waiter that is next, nor a
-/// long section. In ns; compared with the time since the end of the tenure.
-const MAX_OVERRUN_NS: u64 = 250_000;
+/// A measured handoff counts as no more: one that took longer was held up by something else.
+const MAX_COST: u64 = 2 * WATCH_NS;
 
 /// Who waits, as far as the length of a tenure depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +117,8 @@ impl TenureClock {
             let lasted = now.saturating_sub(self.started);
             self.used[self.side as usize] = if self.is_over(now) { u64::MAX } else { lasted };
             if self.is_over(now) {
-                let overrun = (now - self.end).min(MAX_OVERRUN_NS);
+                // Beyond that the cause was not the waiter that is next, nor a long section.
+                let overrun = (now - self.end).min(SAMPLE_NS);
                 smooth(&mut self.overrun[self.side as usize], overrun);
             }
             self.started = now;
@@ -183,12 +181,12 @@ impl TenureClock {
 
     /// Waking the waiter that is next took the one that left so long.
     pub(crate) fn note_leaving(&mut self, ns: u64) {
-        smooth(&mut self.leaving, ns.min(MAX_COST_NS));
+        smooth(&mut self.leaving, ns.min(MAX_COST));
     }
 
     /// The lock was closed and free for so long until the waiter that is next took it.
     pub(crate) fn note_idle(&mut self, ns: u64) {
-        smooth(&mut self.idle, ns.min(MAX_COST_NS));
+        smooth(&mut self.idle, ns.min(MAX_COST));
     }
 
     // ---- what is asked ----
@@ -231,7 +229,7 @@ impl TenureClock {
         let crowd = others.saturating_mul(eighths - 1).saturating_add(eighths);
         let share = (shape.aim_ns / crowd).saturating_mul(FADES.into());
         // A handoff may take longer than those before: both its parts as long as is believed.
-        grants.saturating_mul(share.max(least) + 2 * MAX_COST_NS)
+        grants.saturating_mul(share.max(least) + 2 * MAX_COST)
     }
 }
 
@@ -273,7 +271,7 @@ mod tests {
                 for left in (0..ahead).rev() {
                     for kind in [Kind::Reader, Kind::Writer] {
                         if readers > 0 || kind == Kind::Writer {
-                            now = clock.end() + 2 * MAX_COST_NS;
+                            now = clock.end() + 2 * MAX_COST;
                             let left = if kind == Kind::Reader { left + 1 } else { left };
                             clock.next_takes(now, kind, waiting(readers, left), SHAPE);
                         }

@@ -6,20 +6,16 @@
 
 use core::cell::Cell;
 
-/// After so many reads in writers' tenures without a write, a thread is treated as a reader again.
-/// In reads; compared with those since the thread last wrote.
-const MOST_JOINS: u16 = 256;
-
 /// What the discipline remembers of a thread. Used by that thread only.
 pub(crate) struct TenureLocal {
     /// The lock after whose release the thread yields its CPU: an address, only compared; or zero.
     pub(crate) gives_way: Cell<usize>,
     /// The address of the lock that the thread last took for writing, or upgradably, while others waited;
-    /// zero once it has joined readers there [`MOST_JOINS`] times. An upgrade needs no store: the
+    /// zero once it has joined readers there more often than is counted. An upgrade needs no store: the
     /// upgradable acquisition before it made one.
     wrote: Cell<usize>,
     /// How often it has joined readers there.
-    joins: Cell<u16>,
+    joins: Cell<u8>,
     /// The tenure's end for which it last yielded, and when it may yield again for that end.
     gave_way_for: Cell<u64>,
     pub(crate) gives_way_again: Cell<u64>,
@@ -78,10 +74,10 @@ impl TenureLocal {
 
     /// It joins readers of the lock that it wrote last, in a tenure of writers.
     pub(crate) fn joins_as_writer(&self) {
-        let joins = self.joins.get() + 1;
-        self.joins.set(joins);
-        if joins >= MOST_JOINS {
-            self.writes(0);
+        match self.joins.get().checked_add(1) {
+            Some(joins) => self.joins.set(joins),
+            // It has not written for long, and is a reader again.
+            None => self.writes(0),
         }
     }
 
@@ -95,9 +91,6 @@ impl TenureLocal {
 /// The number of locks with an age. With more, a stale age or else the youngest is dropped: the oldest waits
 /// come to an end.
 const LOCKS: usize = 8;
-/// An age may make room for another if the thread has stayed away this many times as long as it had
-/// waited. In times the age; compared with the time since the last attempt ended.
-const STALE: u64 = 100;
 
 /// What became of the attempts at a lock.
 #[derive(Clone, Copy, Debug)]
@@ -113,8 +106,10 @@ pub(crate) struct Age {
 impl Age {
     const NONE: Self = Self { lock: 0, waited: 0, ended: 0 };
 
+    /// Whether it may make room for another: the thread has stayed away for longer than if it polled the square of
+    /// [`LOCKS`] by turns.
     fn is_stale(&self, now: u64) -> bool {
-        now.saturating_sub(self.ended) / STALE > self.waited
+        now.saturating_sub(self.ended) / (LOCKS * LOCKS) as u64 > self.waited
     }
 }
 

@@ -73,35 +73,29 @@ use state::{Holder, Tenure};
 pub(crate) use thin::PastQueue;
 
 use super::Turns;
-use super::policy::{TenurePolicy, TenureShape};
+use super::policy::{HANDOFF_AFTER, TenurePolicy, TenureShape};
 use super::sem::{self, Rules};
 use super::word::{AtomicWord, Flags, Word};
 use crate::events::Event;
 use crate::inspect::Field;
 use crate::platform::Platform;
 use crate::wait::{
-    Access, FEW_WAKES, Kind, Thread, WAKE_NS, WaitContext, WaitError, WakeList, give_way,
+    Access, FEW_WAKES, Kind, LOOK_NS, Look, Thread, WAKE_NS, WATCH_NS, WaitContext, WaitError,
+    WakeList, give_way,
 };
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
-/// A lock that is free at every look for so long, with no steal between them, is idle. In ns;
-/// compared with how long the lock stays free.
-const IDLE_NS: u64 = 300;
 /// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter
 /// that is next. A smaller value costs threads that share the lock CPU time where other programs are busy; a
-/// larger one is how long a waiter stays queued on the holder's CPU. In ns; compared with the time since the
-/// end of the tenure.
+/// larger one is how long a waiter stays queued on the holder's CPU. In ns, a seventh of a slice; compared with the time
+/// since the end of the tenure.
 const LATE_NS: u64 = 200_000;
-/// So long after the end of a tenure the holder closes the lock: yielding has not helped. In ns;
-/// compared with the time since the end of the tenure.
-const LOST_NS: u64 = 4_000_000;
-/// Where threads share the lock, each adds its acquisitions to the lock's counter once in this
-/// time: each store moves a cache line from CPU to CPU. A power of two. In ns; compared with the
-/// bits of the time in which two looks differ.
-const TELLS_NS: u64 = 16_384;
-
+/// A lock that is free at every look for so long, with no steal between them, is idle.
+const IDLE: u64 = LOOK_NS * 3 / 2;
+/// So long after the end of a tenure the holder closes the lock: yielding has not helped. As long as a wait was to be.
+const LOST: u64 = HANDOFF_AFTER.as_nanos() as u64;
 /// What the queue lock guards.
 type Queued<P> = sem::Queued<P, Tenure<P>>;
 
@@ -262,7 +256,7 @@ impl<P: Platform> Turns<P> {
     /// Whether the lock stays free for a moment, and nobody takes it meanwhile.
     fn is_idle(&self) -> bool {
         let steals = self.holder().steals();
-        !self.word.spin_until(IDLE_NS, |word| !word.is_free()) && self.holder().steals() == steals
+        !self.word.spin_until(IDLE, |word| !word.is_free()) && self.holder().steals() == steals
     }
 
     /// Takes the lock past the queue at once, if it is free and it is this thread's turn.
@@ -361,7 +355,9 @@ impl<P: Platform> Turns<P> {
         let look = me.steals.look::<P>();
         // Steals of a shared lock are added to its counter late, and a few to another lock's counter.
         let untold = me.tenure.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
-        if !alone && !look.as_ref().is_some_and(|look| look.passed_multiple_of(TELLS_NS)) {
+        // About as often as a waiter watches: each store moves a cache line from CPU to CPU.
+        let tells = |look: &Look| look.passed_multiple_of(WATCH_NS.next_power_of_two());
+        if !alone && !look.as_ref().is_some_and(tells) {
             me.tenure.untold_steals.set(untold);
         } else {
             if !alone {
@@ -382,7 +378,7 @@ impl<P: Platform> Turns<P> {
     fn watch_clock(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, now: u64) {
         let end = holder.end();
         let over = now.saturating_sub(end);
-        if over >= LOST_NS {
+        if over >= LOST {
             word.flag_queue(Flags::HANDOFF); // as `close`
         } else if over >= LATE_NS {
             me.tenure.is_to_give_way(word.address(), end, now);

@@ -50,21 +50,19 @@ pub(crate) struct Modes {
     interval: u16,
 }
 
-/// A sample is of at least so much time with waiters: a shorter one says nothing. In ns; compared
+/// A sample is of at least so much time with waiters: a shorter one says nothing. In ns, a sixth of a slice; compared
 /// with the time with waiters since the last sample.
-const SAMPLE_NS: u64 = 250_000;
+pub(super) const SAMPLE_NS: u64 = 250_000;
 /// How many samples lie between two trials of turns, at first; each trial in vain doubles them. In samples; compared
 /// with those since the last trial.
 const INTERVAL: u16 = 32;
 /// What turns yield counts for this many eighths: waits are shorter, and CPUs are left to others.
-/// In eighths; compared with the yield of sharing.
+///
+/// While nobody waits for a shared lock, it counts as taken by one eighth more often. So if as much gets done while
+/// somebody waits as in turns, turns are for locks that are waited for, for more than half of the time. The less gets
+/// done meanwhile, the less waiting it takes: a tenth of the time if nothing does, and even less once the best sample is
+/// forgotten. In eighths; compared with the yield of sharing.
 const WORTH_IN_EIGHTHS: u16 = 9;
-/// While nobody waits for a shared lock, it counts as taken this many eighths as often as in the best
-/// sample: more than turns are worth. So if as much gets done while somebody waits as in turns, turns
-/// are for locks that are waited for, for more than half of the time. The less gets done meanwhile, the
-/// less waiting it takes: a tenth of the time if nothing does, and even less once the best sample is
-/// forgotten. In eighths; compared with the yield of turns.
-const EMPTY_WORTH_IN_EIGHTHS: u16 = 10;
 
 impl Modes {
     pub(crate) const fn new() -> Self {
@@ -131,7 +129,7 @@ impl Modes {
         // The best rate lasts for about two intervals.
         let lasts = f32::from(2 * INTERVAL);
         self.best = sample.rate().max(self.best * (1.0 - 1.0 / lasts));
-        let worth = if self.mode == Mode::Shared { EMPTY_WORTH_IN_EIGHTHS } else { 8 };
+        let worth = if self.mode == Mode::Shared { WORTH_IN_EIGHTHS + 1 } else { 8 };
         let rate = self.best * f32::from(worth) / 8.0;
         sample.add(Yield::at(rate, empty_ns.into()));
         self.yields[self.mode as usize].add_later(sample);

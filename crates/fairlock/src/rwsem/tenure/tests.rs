@@ -102,8 +102,8 @@ fn a_holder_that_is_late_gives_way_and_at_last_closes_the_lock() {
     lock.holder().set_end(1_000);
     assert_eq!(look(LATE_NS - 1), (false, false));
     assert_eq!(look(LATE_NS), (true, false));
-    assert_eq!(look(LOST_NS - 1), (true, false));
-    assert_eq!(look(LOST_NS), (true, true));
+    assert_eq!(look(LOST - 1), (true, false));
+    assert_eq!(look(LOST), (true, true));
 }
 
 /// While a writer waits for the readers inside, others hold off, but go in after a moment if it

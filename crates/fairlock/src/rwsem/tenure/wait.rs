@@ -2,8 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
+use super::mode::SAMPLE_NS;
 use super::turn::Arrival;
-use super::{FewWakes, IDLE_NS};
+use super::{FewWakes, IDLE};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::Turns;
@@ -13,17 +14,10 @@ use crate::wait::{
     WaitContext, WaitError, Waiter,
 };
 
-/// The waiter that is next stays awake if a writers' tenure ends within this time; a readers' tenure within
-/// [`WAKE_NS`], as awake, the waiter takes a CPU from readers. In ns; compared with the time left of it.
-const SPIN_THROUGH_NS: u64 = 250_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns; compared
+/// pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks; compared
 /// with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
-/// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw,
-/// or after the lock was closed: a holder that is inside for longer may itself be asleep. In ns;
-/// compared with the time since then.
-const AWAKE_NS: u64 = 100_000;
 
 /// How a turn of a wait ended.
 enum Waited {
@@ -266,7 +260,8 @@ impl<P: Platform> Turns<P> {
         watch.see(self.holder().steals(), over, now);
         let left = watch.end.saturating_sub(now);
         let awake_until = match watch.alive {
-            Some(alive) if left <= watch.near_ns => alive + AWAKE_NS,
+            // A holder that is inside for longer may itself be asleep.
+            Some(alive) if left <= watch.near_ns => alive + 2 * WAKE_NS,
             _ => watch.until,
         };
         if now < awake_until {
@@ -310,8 +305,9 @@ impl<P: Platform> Turns<P> {
         self.with_queue(|q| {
             watch.end = q.own.clock.end();
             watch.near_ns = match q.own.clock.side() {
+                // Awake, it takes a CPU from readers.
                 Kind::Reader => WAKE_NS,
-                Kind::Writer => SPIN_THROUGH_NS,
+                Kind::Writer => SAMPLE_NS,
             };
             // Readers that could be inside wait, and there are CPUs for them.
             let word = self.word.load(Ordering::Relaxed);
@@ -431,7 +427,7 @@ impl Watch {
             until: 0,
             alive: None,
             steals: 0,
-            pause: IDLE_NS,
+            pause: IDLE,
             in_vain: false,
             slept: false,
         }
@@ -443,7 +439,7 @@ impl Watch {
 
     fn begin(&mut self, now: u64) {
         self.until = now + WATCH_NS;
-        self.pause = IDLE_NS;
+        self.pause = IDLE;
     }
 
     /// At `now` the lock has been taken so often; its tenure is over or not.

@@ -17,20 +17,15 @@ use crate::events::{self, Event};
 use crate::platform::PooledPlatform;
 use crate::pool::name;
 use crate::thin::inflate::{Codec, Inflates, SlotOf, leave_other};
-use crate::thin::local::{Cleared, SHOWN};
+use crate::thin::local::{Cleared, ENOUGH, SHOWN};
 use crate::thin::local::{Mark, Marks};
 use crate::thin::marks;
 use crate::thin::visible::HELD;
 use crate::wait::{Access, Thread};
 
-/// So often a watched lock is read before it becomes visible. In reads; compared with those of a thread in a row, each
-/// with as many as are inside.
-const ENOUGH: u32 = 256;
-/// How much longer than revoking takes nobody wrote a lock that becomes visible. In times what revoking takes; compared
-/// with the time since the lock is watched.
+/// How much longer than revoking takes nobody wrote a lock that becomes visible; it is watched for as many times that at
+/// most. In times what revoking takes; compared with the time since the lock is watched.
 const WORTH: u64 = 16;
-/// A lock is watched for so many times that long at most. In times; compared with the same.
-const LASTS: u64 = 8;
 /// Times of watched locks are in units of 1,024 ns.
 const UNIT_SHIFT: u32 = 10;
 
@@ -360,7 +355,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             } else if quiet >= worth {
                 self.make_visible(now);
             }
-        } else if quiet >= LASTS * worth {
+        } else if quiet >= WORTH * worth {
             // Relaxed: as in `begin_watch`. Nobody reads it so often.
             _ = self.word.exchange(now, now.unwatched(), Ordering::Relaxed);
         }
