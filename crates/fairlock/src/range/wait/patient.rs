@@ -368,3 +368,164 @@ impl<P: Platform> Core<P> {
         found
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use core::ops::Range;
+    use core::time::Duration;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::platform::{Native, System};
+    use crate::range::{Place, RangePolicy, RangeRwLock};
+    use crate::wait::Kind;
+
+    type Lock = RangeRwLock<Native>;
+    type Waiter = RangeWaiter<Native>;
+
+    fn waiter(range: Range<u64>, kind: Kind) -> Waiter {
+        Waiter::new(Native::thread(), Span::new(range).unwrap(), kind, Native::now())
+    }
+
+    /// Runs `f` while the waiters are listed. None of them runs: only a timer would help one that is not woken.
+    fn listed(lock: &Lock, waiters: &[Waiter], f: impl FnOnce()) {
+        lock.core.with_queue(|q| {
+            // SAFETY: they are in the caller's frame, and taken out below.
+            waiters.iter().for_each(|waiter| unsafe { lock.core.list(q, waiter) }.unwrap());
+        });
+        f();
+        let granted = lock.core.with_queue_and_wakes(|q, wakes| {
+            waiters.iter().filter_map(|waiter| q.take_out(waiter, wakes)).collect::<Vec<_>>()
+        });
+        granted.into_iter().for_each(|id| lock.core.release_node(id));
+    }
+
+    /// Where waiters may be overtaken for ever.
+    fn lock(striped: bool) -> Lock {
+        let lock = Lock::with_policy(RangePolicy { overtaken_for: Duration::MAX });
+        assert!(!striped || lock.stripe(12));
+        lock
+    }
+
+    fn shown(lock: &Lock) -> u32 {
+        lock.core.shown.patient.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn whoever_leaves_what_a_waiter_sleeps_for_wakes_it() {
+        for striped in [false, true] {
+            let lock = &lock(striped);
+            for (kind, downgrades) in
+                [(Kind::Writer, false), (Kind::Reader, false), (Kind::Reader, true)]
+            {
+                let (held, also) = (lock.write(0..10).unwrap(), lock.write(100..110).unwrap());
+                assert!(matches!(held.hold.place(), Place::Slot(_) | Place::Striped(_)));
+                let waiters = [waiter(5..15, kind), waiter(100..101, Kind::Writer)];
+                listed(lock, &waiters, || {
+                    assert!(waiters.iter().all(|waiter| !waiter.is_awake()));
+                    assert_eq!(shown(lock), ASLEEP);
+                    let reader = if downgrades {
+                        Some(held.downgrade())
+                    } else {
+                        drop(held);
+                        None
+                    };
+                    assert!(waiters[0].is_awake() && !waiters[1].is_awake());
+                    assert_eq!(shown(lock), AWAKE);
+                    drop(reader);
+                });
+                assert_eq!(shown(lock), NOBODY);
+                drop(also);
+            }
+        }
+    }
+
+    /// What is not watched any more is left without a look at the tree.
+    #[test]
+    fn a_slot_that_nobody_sleeps_for_is_not_watched_when_it_was_left() {
+        for striped in [false, true] {
+            let lock = &lock(striped);
+            let held = lock.write(0..10).unwrap();
+            let slot = match held.hold.place() {
+                Place::Slot(slot) | Place::Striped(slot) => slot,
+                _ => panic!("not in one slot"),
+            };
+            let is_watched = || match slot.checked_sub(SLOTS) {
+                None => lock.core.shown.is_watched(slot),
+                Some(_) => lock.core.seat(slot).word.load(Ordering::Relaxed).is_watched(),
+            };
+            listed(lock, &[waiter(5..15, Kind::Writer)], || assert!(is_watched()));
+            drop(held);
+            assert!(!is_watched());
+        }
+    }
+
+    /// A waiter that is awake and did not get its range looks again soon where ranges come and go, and sleeps
+    /// where they do not.
+    #[test]
+    fn a_waiter_that_is_awake_looks_again_soon_if_ranges_were_left_meanwhile() {
+        let lock = &lock(false);
+        let mut held = Some(lock.write(0..10).unwrap());
+        let waiters = [waiter(0..5, Kind::Writer)];
+        let [first] = &waiters;
+        listed(lock, &waiters, || {
+            drop(held.take());
+            for busy in [true, false] {
+                assert!(first.is_awake());
+                for _ in 0..if busy { BUSY } else { 0 } {
+                    drop(held.take());
+                    held = Some(lock.write(0..10).unwrap());
+                    lock.core.with_queue(|q| lock.core.watch(q, first));
+                }
+                assert_eq!(shown(lock), if busy { BUSY } else { AWAKE });
+                let Rest::Until(until) = lock.core.rest(first) else { panic!("its time is over") };
+                assert_eq!((until.is_some(), first.is_awake()), (busy, busy));
+                assert!(until.is_none_or(|until| until <= Native::now() + WAKE_NS));
+            }
+            assert_eq!(shown(lock), ASLEEP);
+        });
+    }
+
+    #[test]
+    fn a_waiter_whose_time_is_long_over_is_queued_by_others() {
+        let lock = &Lock::new();
+        let held = lock.write(0..20).unwrap();
+        let waiters = [1_000, 2_000].map(|arrived| {
+            Waiter::new(Native::thread(), Span::new(0..5).unwrap(), Kind::Writer, arrived)
+        });
+        let end = RangePolicy::DEFAULT.patience_end(1_000, 2).unwrap();
+        listed(lock, &waiters, || {
+            let queue = |now| {
+                lock.core.with_queue_and_wakes(|q, wakes| {
+                    lock.core.enqueue_overdue(q, now, wakes);
+                    (q.ranges.waiting(), q.patient.len())
+                })
+            };
+            assert_eq!(queue(end + HANDOFF_SHARE_NS), (0, 2));
+            assert_eq!(queue(end + HANDOFF_SHARE_NS + 1), (1, 1));
+            assert_eq!(queue(end + HANDOFF_SHARE_NS + 1_001), (2, 0));
+        });
+        drop(held);
+    }
+
+    /// The waiter that is awake has no CPU: others are woken beside it, but not all the time.
+    #[test]
+    fn beside_a_waiter_that_does_not_look_others_are_woken() {
+        let lock = &lock(false);
+        let held = [lock.write(0..10).unwrap(), lock.write(20..30).unwrap()];
+        let waiters =
+            [waiter(0..5, Kind::Writer), waiter(1..5, Kind::Writer), waiter(20..25, Kind::Writer)];
+        listed(lock, &waiters, || {
+            let [first, second] = held;
+            drop(first);
+            let awake = || waiters.each_ref().map(|waiter| waiter.is_awake());
+            assert_eq!(awake(), [true, false, false]);
+            let looked = lock.core.shown.looked.load(Ordering::Relaxed);
+            lock.core.wake_if_late(looked + HANDOFF_SHARE_NS - 1);
+            assert_eq!(awake(), [true, false, false]);
+            lock.core.wake_if_late(looked + HANDOFF_SHARE_NS);
+            assert_eq!(awake(), [true, true, false]);
+            drop(second);
+        });
+    }
+}
