@@ -262,29 +262,29 @@ mod tests {
     #[test]
     fn one_thread_at_a_time_changes_the_list() {
         let list = &Notified::<Native>::new();
-        let (inside, entered) = (AtomicBool::new(true), AtomicBool::new(false));
-        scope(|s| {
-            let mut second = None;
-            list.change(|first| {
-                second = Some(s.spawn(|| {
-                    list.change(|first| {
-                        entered.store(inside.load(Ordering::Relaxed), Ordering::Relaxed);
-                        first
+        for _ in 0..10 {
+            let (inside, entered) = (AtomicBool::new(true), AtomicBool::new(false));
+            scope(|s| {
+                let mut second = None;
+                list.change(|first| {
+                    let thread = s.spawn(|| {
+                        list.change(|first| {
+                            entered.store(inside.load(Ordering::Relaxed), Ordering::Relaxed);
+                            first
+                        });
                     });
-                }));
-                until(|| {
-                    let awaited = list.lock.load(Ordering::Relaxed) == AWAITED;
-                    awaited || second.as_ref().is_some_and(|second| second.is_finished())
+                    until(|| list.lock.load(Ordering::Relaxed) == AWAITED || thread.is_finished());
+                    // It is about to sleep. If it does not by then, it need not be woken.
+                    within(Duration::from_millis(2), || false);
+                    inside.store(false, Ordering::Relaxed);
+                    second = Some(thread);
+                    first
                 });
-                // It is about to sleep. If it has not done so, it does not need to be woken.
-                within(Duration::from_millis(5), || false);
-                inside.store(false, Ordering::Relaxed);
-                first
+                second.map(join);
             });
-            second.map(join);
-        });
-        assert!(!entered.load(Ordering::Relaxed));
-        assert_eq!(list.lock.load(Ordering::Relaxed), FREE);
+            assert!(!entered.load(Ordering::Relaxed));
+            assert_eq!(list.lock.load(Ordering::Relaxed), FREE);
+        }
     }
 
     #[cfg(target_os = "linux")]
