@@ -10,10 +10,20 @@ use crate::events::EventCounts;
 use crate::platform::{Native, System};
 use crate::wait::{INVITED, WAITING, Wait, Waiter};
 
+impl<P: Platform> Turns<P> {
+    /// As if others waited, or did not any more.
+    pub(crate) fn seem_awaited(&self, awaited: bool) {
+        match awaited {
+            true => self.word.set(Flags::WAITERS, Ordering::Relaxed),
+            false => self.word.clear(Flags::WAITERS, Ordering::Relaxed),
+        };
+    }
+}
+
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
 fn busy() -> Turns<Native> {
     let lock = Turns::new(TenurePolicy::DEFAULT);
-    lock.word.set(Flags::WAITERS, Ordering::Relaxed);
+    lock.seem_awaited(true);
     lock.seem_last();
     lock.holder().set_end(u64::MAX);
     lock
@@ -452,4 +462,42 @@ fn waiters_that_are_woken_and_locks_that_are_handed_over_are_counted() {
         unsafe { if access == Access::Shared { lock.unlock_read() } else { lock.unlock_write() } }
     }
     wakes.wake_all();
+}
+
+/// Threads that steal compare the time with it, without the queue lock.
+#[test]
+fn the_end_of_a_tenure_is_told_when_a_waiter_comes() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    assert!(lock.try_write());
+    let waiter = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+    // SAFETY: it leaves below, in this frame.
+    lock.with_queue(|q| unsafe { lock.arrive(q, &waiter, &mut FewWakes::new()) });
+    let end = lock.holder().end();
+    assert!(end != 0 && end != u64::MAX);
+    lock.with_queue(|q| {
+        assert_eq!(end, q.own.clock.end());
+        lock.leave(q, &waiter, &mut FewWakes::new());
+    });
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// It watches the lock for a moment, and not for ever.
+#[test]
+fn a_waiter_that_is_next_goes_to_sleep() {
+    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let (send, other) = mpsc::channel();
+    assert!(lock.try_write());
+    scope(|s| {
+        s.spawn(move || {
+            send.send(Native::thread()).unwrap();
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        });
+        let other = other.recv().unwrap();
+        until(|| other.is_asleep());
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+    });
 }
