@@ -501,3 +501,37 @@ fn a_waiter_that_is_next_goes_to_sleep() {
         unsafe { lock.unlock_write() };
     });
 }
+
+/// The flags that are the queue's change with the waiter that is next, and stay as they are where a reader joins.
+#[test]
+fn who_is_next_ends_the_turn_before_and_an_invited_reader_does_not() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let waiter = |access| Waiter::new(access, Native::thread(), 0, 0);
+    let (readers, writer) = ([(); 2].map(|()| waiter(Access::Shared)), waiter(Access::Exclusive));
+    let mut wakes = FewWakes::new();
+    assert!(lock.try_write());
+    lock.with_queue(|q| {
+        for waiter in readers.iter().chain([&writer]) {
+            // SAFETY: all leave below, in this frame.
+            unsafe { lock.arrive(q, waiter, &mut wakes) };
+        }
+        let [next, invited] = &readers;
+        lock.close();
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        assert!(lock.take(q, next, Native::now(), &mut wakes));
+        let word = || lock.word.load(Ordering::Relaxed);
+        assert!(!word().is_closed() && word().is_readers_turn());
+        invited.set_state(INVITED);
+        lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+        assert!(q.own.is_next(&writer) && lock.take(q, invited, Native::now(), &mut wakes));
+        assert!(word().has_next_to_wake() && word().is_readers_turn());
+        lock.leave(q, &writer, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: both readers are inside.
+    unsafe {
+        lock.unlock_read();
+        lock.unlock_read();
+    }
+    assert_eq!(lock.word.load(Ordering::Relaxed), Word::FREE);
+}
