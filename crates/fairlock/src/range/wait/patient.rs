@@ -387,16 +387,16 @@ mod tests {
     /// Where ranges are held.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Held {
-        InSlots,
-        InStripes,
-        InTree,
+        Slots,
+        Stripes,
+        Tree,
     }
 
     /// Where waiters may be overtaken for ever.
     fn lock(held: Held) -> Lock {
         let lock = Lock::with_policy(RangePolicy { overtaken_for: Duration::MAX });
-        lock.set_traced(held == Held::InTree);
-        assert!(held != Held::InStripes || lock.stripe(12));
+        lock.set_traced(held == Held::Tree);
+        assert!(held != Held::Stripes || lock.stripe(12));
         lock
     }
 
@@ -446,7 +446,7 @@ mod tests {
     fn whoever_leaves_what_a_waiter_sleeps_for_wakes_it() {
         static COUNTS: EventCounts = EventCounts::new();
         let me = Native::thread();
-        for place in [Held::InSlots, Held::InStripes, Held::InTree] {
+        for place in [Held::Slots, Held::Stripes, Held::Tree] {
             let lock = &lock(place);
             lock.set_events(Some(&COUNTS));
             for (kind, downgrades) in
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_range_that_nobody_sleeps_for_is_not_watched_when_it_was_left() {
-        for place in [Held::InSlots, Held::InStripes] {
+        for place in [Held::Slots, Held::Stripes] {
             let lock = &lock(place);
             let held = lock.write(0..10).unwrap();
             listed(lock, &[writer(5..15)], || assert!(is_watched(lock, &held)));
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn a_waiter_that_cannot_go_on_is_woken_where_ranges_are_in_use() {
         for in_use in [false, true] {
-            let lock = &lock(Held::InSlots);
+            let lock = &lock(Held::Slots);
             let held = [lock.write(0..10).unwrap(), lock.write(10..20).unwrap()];
             let waiters = [writer(5..15)];
             listed(lock, &waiters, || {
@@ -509,7 +509,7 @@ mod tests {
     /// where they do not.
     #[test]
     fn a_waiter_that_is_awake_looks_again_soon_if_ranges_were_left_meanwhile() {
-        let lock = &lock(Held::InSlots);
+        let lock = &lock(Held::Slots);
         let mut held = Some(lock.write(0..10).unwrap());
         let waiters = [writer(0..5)];
         let [first] = &waiters;
@@ -535,7 +535,7 @@ mod tests {
     /// Nobody is told of a range that was left before the lock showed that all sleep.
     #[test]
     fn a_waiter_does_not_go_to_sleep_at_a_range_that_is_free() {
-        let lock = &lock(Held::InSlots);
+        let lock = &lock(Held::Slots);
         let held = lock.write(0..10).unwrap();
         let waiters = [writer(0..5)];
         listed(lock, &waiters, || {
@@ -569,7 +569,7 @@ mod tests {
     /// The waiter that is awake has no CPU: others are woken beside it, but not all the time.
     #[test]
     fn beside_a_waiter_that_does_not_look_others_are_woken() {
-        let lock = &lock(Held::InSlots);
+        let lock = &lock(Held::Slots);
         let waiters = [0..5, 1..5, 2..5, 20..25].map(writer);
         let held = [lock.write(0..10).unwrap(), lock.write(20..30).unwrap()];
         listed(lock, &waiters, || {
