@@ -231,7 +231,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::platform::{Native, System};
+    use crate::platform::{Native, System, WaitOutcome};
 
     type Token = CancelToken<Native>;
 
@@ -285,6 +285,21 @@ mod tests {
                 token.cancel();
             });
         });
+    }
+
+    /// The change of another thread overtakes a `cancel`, which may have lost its way in the list.
+    #[test]
+    fn a_change_wakes_who_is_listed_for_a_cancel_that_it_overtakes() {
+        let (me, token) = (Native::thread(), Token::new());
+        me.parker.forget_notification();
+        token.change(|| {
+            token.link(me);
+            // The first half of a `cancel`.
+            token.state.fetch_or(CANCELLED, Ordering::AcqRel);
+        });
+        assert_eq!(token.state.load(Ordering::Relaxed), TOLD);
+        assert_eq!(me.parker.park(Some(0), false), WaitOutcome::Woken);
+        token.change(|| token.unlink(me));
     }
 
     #[test]

@@ -283,3 +283,24 @@ impl Drop for SemaphorePermit<'_> {
 #[cfg(all(test, fairlock_loom))]
 #[path = "semaphore_loom.rs"]
 mod semaphore_loom;
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use fairlock_testing::{join, scope, until};
+
+    use super::*;
+
+    /// Whoever gives too few leaves the thread asleep, and that known, for the one that gives the rest.
+    #[test]
+    fn permits_that_come_one_by_one_wake_a_thread_that_wants_several() {
+        let semaphore = &Semaphore::new(0);
+        scope(|s| {
+            let waiter = s.spawn(|| semaphore.acquire_many(3).count());
+            for _ in 0..3 {
+                until(|| semaphore.word.load(Ordering::Relaxed).is_asleep());
+                semaphore.release(1);
+            }
+            assert_eq!(join(waiter), 3);
+        });
+    }
+}

@@ -53,6 +53,18 @@ fn a_lock_of_another_policy_or_with_events_keeps_its_full_one_until_it_is_droppe
 }
 
 #[test]
+fn each_lock_of_another_policy_has_a_full_one_of_its_own() {
+    alone(|| {
+        let locks = [(); 3].map(|()| RwLock::with_policy(Policy::WRITER_PHASE, 0));
+        for lock in &locks {
+            *lock.write() += 1;
+            assert!(is_inflated(lock));
+        }
+        let _all = locks.each_ref().map(|lock| lock.try_write().expect("nobody has it"));
+    });
+}
+
+#[test]
 fn a_full_lock_that_a_forgotten_guard_holds_is_nobody_elses() {
     alone(|| {
         for forgotten in 1..=10 {

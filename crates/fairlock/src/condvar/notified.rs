@@ -246,3 +246,61 @@ impl<P: System> Batch<P> {
         unsafe { wake_all(self.first) };
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use fairlock_testing::{join, scope, until, within};
+
+    use super::*;
+    use crate::platform::Native;
+
+    /// Two that wake the next one at the same time take different ones off the list: the second sleeps until
+    /// the first is done, and is woken then.
+    #[test]
+    fn one_thread_at_a_time_changes_the_list() {
+        let list = &Notified::<Native>::new();
+        for _ in 0..10 {
+            let (inside, entered) = (AtomicBool::new(true), AtomicBool::new(false));
+            scope(|s| {
+                let mut second = None;
+                list.change(|first| {
+                    let thread = s.spawn(|| {
+                        list.change(|first| {
+                            entered.store(inside.load(Ordering::Relaxed), Ordering::Relaxed);
+                            first
+                        });
+                    });
+                    until(|| list.lock.load(Ordering::Relaxed) == AWAITED || thread.is_finished());
+                    // It is about to sleep. If it does not by then, it need not be woken.
+                    within(Duration::from_millis(2), || false);
+                    inside.store(false, Ordering::Relaxed);
+                    second = Some(thread);
+                    first
+                });
+                second.map(join);
+            });
+            assert!(!entered.load(Ordering::Relaxed));
+            assert_eq!(list.lock.load(Ordering::Relaxed), FREE);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_child_of_a_fork_has_an_empty_list_that_is_free() {
+        let list = &Notified::<Native>::new();
+        let notice = Notice::new(Native::thread());
+        list.change(|_| &raw const notice);
+        list.change(|first| {
+            fairlock_testing::in_child(|| {
+                list.enter_child();
+                assert!(!list.wake_next());
+                assert!(list.change(|first| first).is_null());
+            });
+            first
+        });
+        assert_eq!(list.change(|_| ptr::null()), &raw const notice);
+    }
+}

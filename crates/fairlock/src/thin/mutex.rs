@@ -530,4 +530,47 @@ mod tests {
             }
         }
     }
+
+    /// It had the full lock before, in vain, as its wait for the thread inside ended.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[test]
+    fn who_comes_again_the_short_way_waits_for_a_thread_inside_the_thin_lock() {
+        use std::sync::atomic::AtomicBool;
+        use std::time::Duration;
+
+        use fairlock_testing::{join, scope, until};
+
+        use crate::platform::Native;
+
+        let lock = &ThinMutex::<Native>::new();
+        let (inside, second) = (&AtomicBool::new(true), &AtomicBool::new(false));
+        let full = || &lock.slot(lock.load()).full;
+        // Again, that is: after the first wait it is set back.
+        let sleeps =
+            || second.load(Ordering::Acquire) && full().sleeper.load(Ordering::Relaxed) != 0;
+        lock.lock();
+        scope(|s| {
+            let again = s.spawn(move || {
+                let in_vain = lock.lock_with(Wait::within(Duration::from_millis(1)));
+                assert_eq!(in_vain, Err(WaitError::TimedOut));
+                let full = full();
+                assert!(full.follows.get());
+                full.sleeper.store(0, Ordering::Relaxed);
+                second.store(true, Ordering::Release);
+                // Others wait, and it had the lock last.
+                full.lock.seem_last();
+                full.lock.seem_awaited(true);
+                assert!(lock.lock_again());
+                assert!(!inside.load(Ordering::Relaxed));
+                full.lock.seem_awaited(false);
+                // SAFETY: taken above.
+                unsafe { lock.unlock() };
+            });
+            until(|| again.is_finished() || sleeps());
+            inside.store(false, Ordering::Relaxed);
+            // SAFETY: taken above.
+            unsafe { lock.unlock() };
+            join(again);
+        });
+    }
 }

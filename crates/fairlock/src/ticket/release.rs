@@ -287,4 +287,19 @@ mod tests {
         assert_eq!(chosen, Chosen::Enough);
         assert_eq!((lot.ready(), kicks.len), (1, 0));
     }
+
+    /// Who waits when a holder without a ticket leaves the lock fairly has it before anyone who comes later.
+    #[test]
+    fn a_holder_without_a_ticket_closes_the_batch_if_it_leaves_fairly() {
+        for fair in [true, false] {
+            let lock = TicketLock::<Native, Fixed<8>>::new();
+            lock.lock();
+            // Of a thread that does not run.
+            lock.word.take_ticket();
+            // SAFETY: taken above.
+            unsafe { if fair { lock.unlock_fair() } else { lock.unlock() } }
+            assert!(!lock.is_locked());
+            assert_eq!(lock.load().is_open(8), !fair);
+        }
+    }
 }

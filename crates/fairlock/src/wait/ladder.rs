@@ -556,6 +556,12 @@ impl StealClock {
 mod tests {
     use std::time::{Duration, Instant};
 
+    #[cfg(target_os = "linux")]
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[cfg(target_os = "linux")]
+    use fairlock_testing::{in_child, scope, until};
+
     use super::{FEW_LOOKS, LOOKS, StealClock, Wait, WaitContext};
     use crate::platform::{Native, System};
 
@@ -570,6 +576,30 @@ mod tests {
             let attempt = WaitContext { deadline: Some(Native::now()), ..context };
             assert_eq!(attempt.most_looks(queued), FEW_LOOKS, "an attempt");
         }
+    }
+
+    /// Whoever has told a sleeper to wait elsewhere, as the child of a fork that of its parent, would wait for ever.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_seems_to_sleep_where_it_sleeps_and_not_in_the_child_of_a_fork() {
+        let me = Native::thread();
+        assert!(!me.is_asleep());
+        let ends = &AtomicBool::new(false);
+        scope(|s| {
+            let (send, other) = std::sync::mpsc::channel();
+            s.spawn(move || {
+                send.send(Native::thread()).unwrap();
+                // Its record may have a notification left of a thread before.
+                while !ends.load(Ordering::Relaxed) {
+                    Native::thread().parker.park(None, false);
+                }
+            });
+            let other = other.recv().unwrap();
+            until(|| other.is_asleep());
+            in_child(|| assert!(!other.is_asleep()));
+            ends.store(true, Ordering::Relaxed);
+            other.parker.unpark();
+        });
     }
 
     /// A condition is waited for in a loop, each time with the same argument.

@@ -185,11 +185,8 @@ impl<P: Platform> Core<P> {
                     // was done under the range is seen.
                     let now = self.word.load(Ordering::Acquire);
                     if !now.has_slot(slot) {
-                        // It was left, perhaps for the tree: look at everything anew.
+                        // It was left, perhaps for the tree: look at all slots anew, and at that in the end.
                         word = now.without_slot(own);
-                        if !has_tree {
-                            self.may_skip_tree(word, span, kind)?;
-                        }
                         continue 'again;
                     }
                     looks -= 1;
@@ -202,8 +199,8 @@ impl<P: Platform> Core<P> {
             break;
         }
         if looked && !has_tree {
-            // A slot that was left for the tree may have been taken again before the
-            // look. Then `TREE` is seen now: Acquire, as for the slot.
+            // A slot may have been left for the tree, and even taken again before the look. Then `TREE` is seen
+            // now: Acquire, as for the slot.
             self.may_skip_tree(self.word.load(Ordering::Acquire), span, kind)?;
         }
         Ok(())

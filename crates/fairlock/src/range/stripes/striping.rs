@@ -194,7 +194,6 @@ impl<P: Platform> Core<P> {
             return Some(shift);
         }
         self.begin_stripes(q, shift);
-        self.settle_stripes(q);
         None
     }
 

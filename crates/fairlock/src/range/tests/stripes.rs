@@ -4,8 +4,9 @@ use core::sync::atomic::Ordering;
 
 use super::{Lock, WriteGuard, assert_free};
 use crate::range::Place;
-use crate::range::slots::word::Flags;
+use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
+use crate::wait::Kind;
 
 fn is_striped(lock: &Lock) -> bool {
     lock.core.word.load(Ordering::Relaxed).has_any(Flags::STRIPED)
@@ -162,5 +163,22 @@ fn tracing_ends_striping() {
     lock.set_traced(false);
     drop(held);
     assert!(lock.stripe(12));
+    assert_free(lock);
+}
+
+/// Whoever has seen that a slot was taken finds it empty when its holder has left: it is in nobody's way, not even at
+/// the first position, which is the start of an empty slot's range.
+#[test]
+fn a_slot_of_a_stripe_that_was_left_is_in_nobodys_way() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    let held = lock.write(0..1).unwrap();
+    let Place::Striped(slot) = held.hold.place() else { panic!("not in a stripe") };
+    let (stripe, seen) =
+        ((slot - SLOTS) / STRIPE_SLOTS, lock.core.seat(slot).word.load(Ordering::SeqCst));
+    let look = || lock.core.striped.look_at(stripe, seen, span(0..1), Kind::Writer);
+    assert!(look().is_err());
+    drop(held);
+    assert!(look().is_ok());
     assert_free(lock);
 }

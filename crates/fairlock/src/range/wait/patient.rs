@@ -368,3 +368,229 @@ impl<P: Platform> Core<P> {
         found
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use core::ops::Range;
+    use core::time::Duration;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::events::EventCounts;
+    use crate::platform::{Native, System, WaitOutcome};
+    use crate::range::{Place, RangePolicy, RangeRwLock, RangeWriteGuard};
+    use crate::wait::Kind;
+
+    type Lock = RangeRwLock<Native>;
+    type Waiter = RangeWaiter<Native>;
+
+    /// Where ranges are held.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Held {
+        Slots,
+        Stripes,
+        Tree,
+    }
+
+    /// Where waiters may be overtaken for ever.
+    fn lock(held: Held) -> Lock {
+        let lock = Lock::with_policy(RangePolicy { overtaken_for: Duration::MAX });
+        lock.set_traced(held == Held::Tree);
+        assert!(held != Held::Stripes || lock.stripe(12));
+        lock
+    }
+
+    fn waiter(range: Range<u64>, kind: Kind, arrived: u64) -> Waiter {
+        Waiter::new(Native::thread(), Span::new(range).unwrap(), kind, arrived)
+    }
+
+    fn writer(range: Range<u64>) -> Waiter {
+        waiter(range, Kind::Writer, 0)
+    }
+
+    /// Runs `f` while the waiters are listed. None of them runs: no timer helps one that is not woken.
+    fn listed(lock: &Lock, waiters: &[Waiter], f: impl FnOnce()) {
+        lock.core.with_queue(|q| {
+            // SAFETY: they are in the caller's frame, and taken out below.
+            waiters.iter().for_each(|waiter| unsafe { lock.core.list(q, waiter) }.unwrap());
+        });
+        f();
+        let granted = lock.core.with_queue_and_wakes(|q, wakes| {
+            waiters.iter().filter_map(|waiter| q.take_out(waiter, wakes)).collect::<Vec<_>>()
+        });
+        granted.into_iter().for_each(|id| lock.core.release_node(id));
+    }
+
+    fn awake<const N: usize>(waiters: &[Waiter; N]) -> [bool; N] {
+        waiters.each_ref().map(|waiter| waiter.is_awake())
+    }
+
+    fn shown(lock: &Lock) -> u32 {
+        lock.core.shown.patient.load(Ordering::Relaxed)
+    }
+
+    fn looked(lock: &Lock) -> &<Native as System>::AtomicU64 {
+        &lock.core.shown.looked
+    }
+
+    /// Whether who leaves this range looks for those that sleep for it.
+    fn is_watched(lock: &Lock, guard: &RangeWriteGuard<'_, Native>) -> bool {
+        match guard.hold.place() {
+            Place::Slot(slot) => lock.core.shown.is_watched(slot),
+            Place::Striped(slot) => lock.core.seat(slot).word.load(Ordering::Relaxed).is_watched(),
+            _ => true,
+        }
+    }
+
+    #[test]
+    fn whoever_leaves_what_a_waiter_sleeps_for_wakes_it() {
+        static COUNTS: EventCounts = EventCounts::new();
+        let me = Native::thread();
+        for place in [Held::Slots, Held::Stripes, Held::Tree] {
+            let lock = &lock(place);
+            lock.set_events(Some(&COUNTS));
+            for (kind, downgrades) in
+                [(Kind::Writer, false), (Kind::Reader, false), (Kind::Reader, true)]
+            {
+                let (held, also) = (lock.write(0..10).unwrap(), lock.write(8192..8200).unwrap());
+                let waiters = [waiter(5..15, kind, 0), writer(8192..8193)];
+                listed(lock, &waiters, || {
+                    assert_eq!((awake(&waiters), shown(lock)), ([false, false], ASLEEP));
+                    me.parker.forget_notification();
+                    let before = COUNTS.get(Event::wake(kind));
+                    let reader = match downgrades {
+                        true => Some(held.downgrade()),
+                        false => {
+                            drop(held);
+                            None
+                        }
+                    };
+                    assert_eq!((awake(&waiters), shown(lock)), ([true, false], AWAKE), "{place:?}");
+                    assert_eq!(me.parker.park(Some(0), false), WaitOutcome::Woken);
+                    assert_eq!(COUNTS.get(Event::wake(kind)), before + 1);
+                    assert!(is_watched(lock, &also));
+                    drop(reader);
+                });
+                assert_eq!(shown(lock), NOBODY);
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_nobody_sleeps_for_is_not_watched_when_it_was_left() {
+        for place in [Held::Slots, Held::Stripes] {
+            let lock = &lock(place);
+            let held = lock.write(0..10).unwrap();
+            listed(lock, &[writer(5..15)], || assert!(is_watched(lock, &held)));
+            drop(held);
+            assert!(!is_watched(lock, &lock.write(0..10).unwrap()));
+        }
+    }
+
+    /// Nobody can go on. If the last look was a moment ago one is woken to see how often ranges are left.
+    #[test]
+    fn a_waiter_that_cannot_go_on_is_woken_where_ranges_are_in_use() {
+        for in_use in [false, true] {
+            let lock = &lock(Held::Slots);
+            let held = [lock.write(0..10).unwrap(), lock.write(10..20).unwrap()];
+            let waiters = [writer(5..15)];
+            listed(lock, &waiters, || {
+                looked(lock).store(if in_use { u64::MAX } else { 0 }, Ordering::Relaxed);
+                let [first, second] = held;
+                drop(first);
+                assert_eq!(awake(&waiters), [in_use]);
+                assert!(is_watched(lock, &second));
+                assert_eq!(is_watched(lock, &lock.write(0..10).unwrap()), in_use);
+            });
+        }
+    }
+
+    /// A waiter that is awake and did not get its range looks again soon where ranges come and go, and sleeps
+    /// where they do not.
+    #[test]
+    fn a_waiter_that_is_awake_looks_again_soon_if_ranges_were_left_meanwhile() {
+        let lock = &lock(Held::Slots);
+        let mut held = Some(lock.write(0..10).unwrap());
+        let waiters = [writer(0..5)];
+        let [first] = &waiters;
+        listed(lock, &waiters, || {
+            drop(held.take());
+            for busy in [true, false] {
+                assert!(first.is_awake());
+                for left in 0..if busy { BUSY } else { 0 } {
+                    drop(held.take());
+                    assert_eq!(shown(lock), BUSY.min(AWAKE + left));
+                    held = Some(lock.write(0..10).unwrap());
+                    lock.core.with_queue(|q| lock.core.watch(q, first));
+                }
+                assert_eq!(shown(lock), if busy { BUSY } else { AWAKE });
+                let Rest::Until(until) = lock.core.rest(first) else { panic!("its time is over") };
+                assert_eq!((until.is_some(), first.is_awake()), (busy, busy));
+                assert!(until.is_none_or(|until| until <= Native::now() + WAKE_NS));
+            }
+            assert_eq!(shown(lock), ASLEEP);
+        });
+    }
+
+    /// Nobody is told of a range that was left before the lock showed that all sleep.
+    #[test]
+    fn a_waiter_does_not_go_to_sleep_at_a_range_that_is_free() {
+        let lock = &lock(Held::Slots);
+        let held = lock.write(0..10).unwrap();
+        let waiters = [writer(0..5)];
+        listed(lock, &waiters, || {
+            drop(held);
+            assert_eq!((awake(&waiters), shown(lock)), ([true], AWAKE));
+            assert!(matches!(lock.core.rest(&waiters[0]), Rest::Until(None)));
+            assert_eq!(awake(&waiters), [true]);
+        });
+    }
+
+    #[test]
+    fn a_waiter_whose_time_is_over_is_queued_and_if_it_does_not_run_by_others() {
+        let lock = &Lock::new();
+        let held = lock.write(0..20).unwrap();
+        let waiters = [0, 1_000, 2_000].map(|arrived| waiter(0..5, Kind::Writer, arrived));
+        listed(lock, &waiters, || {
+            let queued = || lock.core.with_queue(|q| (q.ranges.waiting(), q.patient.len()));
+            // The machine has run for longer than that.
+            assert!(matches!(lock.core.rest(&waiters[0]), Rest::Queued));
+            assert_eq!(queued(), (1, 2));
+            let end = RangePolicy::DEFAULT.patience_end(1_000, 2).unwrap() + HANDOFF_SHARE_NS;
+            for (now, expected) in [(end, (1, 2)), (end + 1, (2, 1)), (end + 1_001, (3, 0))] {
+                looked(lock).store(0, Ordering::Relaxed);
+                lock.core.wake_if_late(now);
+                assert_eq!(queued(), expected);
+            }
+        });
+        drop(held);
+    }
+
+    /// The waiter that is awake has no CPU: others are woken beside it, but not all the time.
+    #[test]
+    fn beside_a_waiter_that_does_not_look_others_are_woken() {
+        let lock = &lock(Held::Slots);
+        let waiters = [0..5, 1..5, 2..5, 20..25].map(writer);
+        let held = [lock.write(0..10).unwrap(), lock.write(20..30).unwrap()];
+        listed(lock, &waiters, || {
+            let [first, _second] = held;
+            drop(first);
+            assert_eq!(awake(&waiters), [true, false, false, false]);
+            let before = looked(lock).load(Ordering::Relaxed);
+            lock.core.wake_if_late(before + HANDOFF_SHARE_NS - 1);
+            assert_eq!(awake(&waiters), [true, false, false, false]);
+            lock.core.wake_if_late(before + HANDOFF_SHARE_NS);
+            assert_eq!(awake(&waiters), [true, true, false, false]);
+            assert_eq!(looked(lock).load(Ordering::Relaxed), before + HANDOFF_SHARE_NS);
+            // Whoever leaves a range that is in use sees it, too, once in a while.
+            looked(lock).store(0, Ordering::Relaxed);
+            let noticed = (0..1_000).any(|_| {
+                let held = lock.write(0..10).unwrap();
+                lock.core.with_queue(|q| lock.core.watch(q, &waiters[2]));
+                drop(held);
+                waiters[2].is_awake()
+            });
+            assert!(noticed);
+        });
+    }
+}

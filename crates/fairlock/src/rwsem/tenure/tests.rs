@@ -1,15 +1,29 @@
 //! What threads tell each other without the queue lock.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
+use fairlock_testing::{join, scope, until};
+
 use super::*;
+use crate::events::EventCounts;
 use crate::platform::{Native, System};
 use crate::wait::{INVITED, WAITING, Wait, Waiter};
+
+impl<P: Platform> Turns<P> {
+    /// As if others waited, or did not any more.
+    pub(crate) fn seem_awaited(&self, awaited: bool) {
+        match awaited {
+            true => self.word.set(Flags::WAITERS, Ordering::Relaxed),
+            false => self.word.clear(Flags::WAITERS, Ordering::Relaxed),
+        };
+    }
+}
 
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
 fn busy() -> Turns<Native> {
     let lock = Turns::new(TenurePolicy::DEFAULT);
-    lock.word.set(Flags::WAITERS, Ordering::Relaxed);
+    lock.seem_awaited(true);
     lock.seem_last();
     lock.holder().set_end(u64::MAX);
     lock
@@ -366,4 +380,158 @@ fn an_invited_reader_that_gives_up_has_others_invited() {
     wakes.wake_all();
     // SAFETY: the first reader is inside.
     unsafe { lock.unlock_read() };
+}
+
+/// A thread that sleeps at a condition variable is queued at a lock that its holder has just left: nobody else would
+/// wake it.
+#[test]
+fn a_sleeper_that_is_queued_at_a_free_lock_is_woken() {
+    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let (send, sleeps) = mpsc::channel();
+    scope(|s| {
+        let sleeper = s.spawn(move || {
+            let waiter = Waiter::new(Access::Exclusive, Native::thread(), Native::now(), 0);
+            send.send((&raw const waiter).expose_provenance()).unwrap();
+            lock.write_queued(&waiter);
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        });
+        let waiter = core::ptr::with_exposed_provenance::<Waiter<Native>>(sleeps.recv().unwrap());
+        // SAFETY: it is in the frame of a wait that ends once it is queued below.
+        let waiter = unsafe { &*waiter };
+        until(|| waiter.thread.is_asleep());
+        // SAFETY: as above; it is queued once.
+        unsafe { lock.queue_sleeping_writer(waiter) };
+        join(sleeper);
+    });
+    assert_eq!(lock.word.load(Ordering::Relaxed), Word::FREE);
+}
+
+/// Whether the release has to wake it is said in the word: at a free lock there may be no release.
+#[test]
+fn a_sleeper_that_is_queued_is_woken_by_the_release_if_there_is_one() {
+    for free in [true, false] {
+        let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+        assert!(free || lock.try_write());
+        let sleeper = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+        // SAFETY: it leaves below, in this frame.
+        unsafe { lock.queue_sleeping_writer(&sleeper) };
+        assert_eq!(lock.word.load(Ordering::Relaxed).has_next_to_wake(), !free);
+        lock.with_queue(|q| {
+            assert!(q.own.is_next(&sleeper) && q.own.unwoken != free);
+            lock.leave(q, &sleeper, &mut FewWakes::new());
+        });
+    }
+}
+
+/// What those wait for that are counted: woken readers, and locks that were closed for one.
+#[test]
+fn waiters_that_are_woken_and_locks_that_are_handed_over_are_counted() {
+    static COUNTS: EventCounts = EventCounts::new();
+    let counts = |events: [Event; 3]| events.map(|event| COUNTS.get(event));
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    lock.events.set(Some(&COUNTS));
+    let me = Native::thread();
+    let mut wakes = FewWakes::new();
+    let events = [Event::WakeReader, Event::ReadHandoff, Event::WriteHandoff];
+    assert!(lock.try_write());
+    let reader = Waiter::new(Access::Shared, me, 0, 0);
+    // SAFETY: it takes the lock below, in this frame.
+    lock.with_queue(|q| unsafe { lock.arrive(q, &reader, &mut wakes) });
+    // SAFETY: taken above.
+    unsafe { lock.downgrade() };
+    // It is next, and can join the one that wrote.
+    assert_eq!(counts(events), [1, 0, 0]);
+    assert!(lock.with_queue(|q| lock.take(q, &reader, Native::now(), &mut wakes)));
+    assert_eq!(counts(events), [1, 0, 0], "nobody closed the lock");
+    // SAFETY: both are readers.
+    unsafe {
+        lock.unlock_read();
+        lock.unlock_read();
+    }
+    for (access, expected) in [(Access::Shared, [1, 1, 0]), (Access::Exclusive, [1, 1, 1])] {
+        assert!(lock.try_write());
+        let next = Waiter::new(access, me, 0, 0);
+        // SAFETY: as above.
+        lock.with_queue(|q| unsafe { lock.arrive(q, &next, &mut wakes) });
+        lock.close();
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        assert!(lock.with_queue(|q| lock.take(q, &next, Native::now(), &mut wakes)));
+        assert_eq!(counts(events), expected);
+        // SAFETY: just taken in this way.
+        unsafe { if access == Access::Shared { lock.unlock_read() } else { lock.unlock_write() } }
+    }
+    wakes.wake_all();
+}
+
+/// Threads that steal compare the time with it, without the queue lock.
+#[test]
+fn the_end_of_a_tenure_is_told_when_a_waiter_comes() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    assert!(lock.try_write());
+    let waiter = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+    // SAFETY: it leaves below, in this frame.
+    lock.with_queue(|q| unsafe { lock.arrive(q, &waiter, &mut FewWakes::new()) });
+    let end = lock.holder().end();
+    assert!(end != 0 && end != u64::MAX);
+    lock.with_queue(|q| {
+        assert_eq!(end, q.own.clock.end());
+        lock.leave(q, &waiter, &mut FewWakes::new());
+    });
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// It watches the lock for a moment, and not for ever.
+#[test]
+fn a_waiter_that_is_next_goes_to_sleep() {
+    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let (send, other) = mpsc::channel();
+    assert!(lock.try_write());
+    scope(|s| {
+        s.spawn(move || {
+            send.send(Native::thread()).unwrap();
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        });
+        let other = other.recv().unwrap();
+        until(|| other.is_asleep());
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+    });
+}
+
+/// The flags that are the queue's change with the waiter that is next, and stay as they are where a reader joins.
+#[test]
+fn who_is_next_ends_the_turn_before_and_an_invited_reader_does_not() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let waiter = |access| Waiter::new(access, Native::thread(), 0, 0);
+    let (readers, writer) = ([(); 2].map(|()| waiter(Access::Shared)), waiter(Access::Exclusive));
+    let mut wakes = FewWakes::new();
+    assert!(lock.try_write());
+    lock.with_queue(|q| {
+        for waiter in readers.iter().chain([&writer]) {
+            // SAFETY: all leave below, in this frame.
+            unsafe { lock.arrive(q, waiter, &mut wakes) };
+        }
+        let [next, invited] = &readers;
+        lock.close();
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        assert!(lock.take(q, next, Native::now(), &mut wakes));
+        let word = || lock.word.load(Ordering::Relaxed);
+        assert!(!word().is_closed() && word().is_readers_turn());
+        invited.set_state(INVITED);
+        lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+        assert!(q.own.is_next(&writer) && lock.take(q, invited, Native::now(), &mut wakes));
+        assert!(word().has_next_to_wake() && word().is_readers_turn());
+        lock.leave(q, &writer, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: both readers are inside.
+    unsafe {
+        lock.unlock_read();
+        lock.unlock_read();
+    }
+    assert_eq!(lock.word.load(Ordering::Relaxed), Word::FREE);
 }
