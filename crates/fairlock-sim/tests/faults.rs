@@ -68,7 +68,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (TakesNotification, "condvar:thin", &[Remains]),
     (ForgetsFollowers, "condvar:thin", &[Deadlock]),
     (QueuesTooLate, "condvar:thin", &[Deadlock]),
-    (QueuesUntold, "condvar:thin", &[Deadlock]),
+    (QueuesUnreported, "condvar:thin", &[Deadlock]),
     (SleepsBlindly, "condvar:thin", &[Deadlock]),
     (SeatsAnywhere, "condvar:thin", &[Exclusion, Deadlock, Panic, Remains]),
     (ReleasesQuietly, "condvar:thin", &[Deadlock]),

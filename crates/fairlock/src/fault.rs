@@ -137,7 +137,7 @@ pub enum Fault {
     /// A waiter lets the mutex go and then queues.
     QueuesTooLate,
     /// A sleeper is in the mutex's queue before it can know.
-    QueuesUntold,
+    QueuesUnreported,
     /// A sleeper is queued at a full lock without a look whether that is still its mutex's.
     SeatsAnywhere,
 

@@ -43,7 +43,7 @@ pub(super) trait Inflates: Sized {
 
     /// The lock, which has this word, becomes thin, in place of a release by the caller, who holds
     /// it in this way, and has closed the slot. Nothing of the lock is touched after the step that lets
-    /// the next owner have it. Not if the lock has become sticky.
+    /// the next owner have it. Not if the lock has become permanent.
     fn make_thin(&self, word: Self::Word, by: Holder) -> bool;
 
     // ---- the slot ----
@@ -122,7 +122,7 @@ pub(super) trait Inflates: Sized {
     fn leave_full(&self, word: Self::Word, mut access: Access, fair: bool) {
         debug_assert!(word.is_inflated());
         let slot = self.slot(word);
-        if !word.is_sticky() && slot.is_calm(word.name()) {
+        if !word.is_permanent() && slot.is_calm(word.name()) {
             // SAFETY: the caller holds the lock in this way.
             let seals = || unsafe { slot.full.head().word.seal_alone(access) };
             if access == Access::Exclusive || seals() {

@@ -31,7 +31,7 @@ pub(super) trait Codec: Copy + 'static {
 
     /// An inflated lock stays so.
     #[inline(always)]
-    fn is_sticky(self) -> bool {
+    fn is_permanent(self) -> bool {
         false
     }
 }
@@ -75,12 +75,12 @@ impl<W: Codec, A: Atomic<W::Bits>> AtomicOf<W, A> {
 
 /// A value of the word of a thin reader/writer lock:
 ///
-/// | bits | thin | watched | visible | visible and full | inflated | nascent |
+/// | bits | thin | watched | visible | visible and full | inflated | uninit |
 /// |---|---|---|---|---|---|---|
 /// | 0 | 0 | 0 | 0 | 0 | 1: `INFLATED` | 0 |
 /// | 1 | `WRITER`: a writer is inside | 0 | 0 | 0 | 0 | 0 |
-/// | 2 | 0 | 0 | 0 | 0 | `STICKY`: stays inflated | 0 |
-/// | 3 | 0 | 0 | 0 | 0 | 0 | 1: `NASCENT` |
+/// | 2 | 0 | 0 | 0 | 0 | `PERMANENT`: stays inflated | 0 |
+/// | 3 | 0 | 0 | 0 | 0 | 0 | 1: `UNINIT` |
 /// | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | 0 | 0 | 0 | a policy: see [`RwWord::policy`] |
 /// | 5 | 0 | 1: `WATCHED` | 0 | 0 | 0 | the same |
 /// | 6 | 0 | 0 | 1: `VISIBLE` | 1: `VISIBLE` | 0 | the same |
@@ -88,7 +88,7 @@ impl<W: Codec, A: Atomic<W::Bits>> AtomicOf<W, A> {
 /// | 8-23 | how many readers are inside; full at `FULL` | how many readers are inside | how many readers are inside that are in no thread's record | index of the slot, which counts those | name of the slot | the same |
 /// | 24-63 | the same | since when nobody wrote | what the readers call the lock | the same | 24-39: the same | the same |
 ///
-/// Zero is a free lock. A nascent lock follows another policy than the default one and was not used
+/// Zero is a free lock. An uninitialised lock follows another policy than the default one and was not used
 /// yet: its first use inflates it for good, and so does [`set_events`](super::ThinRwSem::set_events) with any lock.
 /// A watched lock is a thin one, but for whoever expects one exact word; any other than a reader takes the
 /// mark off. The readers of a visible lock are in [`visible`](crate::thin::visible).
@@ -98,8 +98,8 @@ pub(super) struct RwWord(pub(super) u64);
 
 const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
-const STICKY: u64 = 1 << 2;
-const NASCENT: u64 = 1 << 3;
+const PERMANENT: u64 = 1 << 2;
+const UNINIT: u64 = 1 << 3;
 const UPGRADABLE: u64 = 1 << 4;
 const WATCHED: u64 = 1 << 5;
 const VISIBLE: u64 = 1 << 6;
@@ -109,7 +109,7 @@ const READER: u64 = 1 << READER_SHIFT;
 /// The count of readers is full: no more stay.
 const FULL: u64 = (READERS_LIMIT as u64) << READER_SHIFT;
 /// The word alone does not say who is inside.
-const ELSEWHERE: u64 = INFLATED | NASCENT | VISIBLE;
+const ELSEWHERE: u64 = INFLATED | UNINIT | VISIBLE;
 /// The readers of a watched or visible lock, which has a number above them.
 const READERS_BESIDE: u64 = (1 << NUMBER_SHIFT) - READER;
 const NUMBER_SHIFT: u32 = 24;
@@ -130,14 +130,14 @@ impl RwWord {
 
     /// The lock was not used yet, and has a policy of its own.
     #[inline(always)]
-    pub(super) fn is_nascent(self) -> bool {
-        self.0 & NASCENT != 0
+    pub(super) fn is_uninit(self) -> bool {
+        self.0 & UNINIT != 0
     }
 
     /// The lock has its full one from its first use until it is dropped.
     #[inline(always)]
     pub(super) fn keeps_full(self) -> bool {
-        self.0 & (NASCENT | STICKY) != 0
+        self.0 & (UNINIT | PERMANENT) != 0
     }
 
     /// The word alone says who is inside.
@@ -160,7 +160,7 @@ impl RwWord {
     /// Readers may be inside that are in the records of their threads.
     #[inline(always)]
     pub(super) fn is_visible(self) -> bool {
-        self.0 & (INFLATED | NASCENT | VISIBLE) == VISIBLE
+        self.0 & (INFLATED | UNINIT | VISIBLE) == VISIBLE
     }
 
     /// The index of the slot of a lock that is visible and full.
@@ -298,8 +298,8 @@ impl RwWord {
     }
 
     /// An inflated lock that stays so.
-    pub(super) fn sticky(self) -> Self {
-        Self(self.0 | STICKY)
+    pub(super) fn permanent(self) -> Self {
+        Self(self.0 | PERMANENT)
     }
 }
 
@@ -333,12 +333,12 @@ impl Codec for RwWord {
 
     #[inline(always)]
     fn is_as(self, other: Self) -> bool {
-        (self.0 ^ other.0) & !STICKY == 0
+        (self.0 ^ other.0) & !PERMANENT == 0
     }
 
     #[inline(always)]
-    fn is_sticky(self) -> bool {
-        self.0 & STICKY != 0
+    fn is_permanent(self) -> bool {
+        self.0 & PERMANENT != 0
     }
 }
 
@@ -357,7 +357,7 @@ impl<A: Atomic<u64>> AtomicOf<RwWord, A> {
     pub(super) fn stick(&self) -> bool {
         let word = self.load();
         // Relaxed: no ownership depends on it.
-        word.is_inflated() && self.exchange(word, word.sticky(), Ordering::Relaxed).is_ok()
+        word.is_inflated() && self.exchange(word, word.permanent(), Ordering::Relaxed).is_ok()
     }
 
     /// `count` more readers are inside the thin lock, which nobody else uses.
@@ -373,7 +373,7 @@ impl<A: Atomic<u64>> AtomicOf<RwWord, A> {
 //
 // | bits | meaning |
 // |---|---|
-// | 0-3 | [`NASCENT`]; the rest are 0 |
+// | 0-3 | [`UNINIT`]; the rest are 0 |
 // | 4-12 | under tenure the budget in percent, else 511 |
 // | 13-15 | `reader_spin` |
 // | 16 | `writer_spin` |
@@ -412,7 +412,7 @@ const fn encode(policy: Policy) -> u64 {
                 | after << AFTER_SHIFT
         }
     };
-    NASCENT | numbers | if policy.priorities() { PRIORITIES } else { 0 }
+    UNINIT | numbers | if policy.priorities() { PRIORITIES } else { 0 }
 }
 
 /// A time as far as it fits.
@@ -427,7 +427,7 @@ impl RwWord {
         Self(if word == encode(Policy::DEFAULT) { 0 } else { word })
     }
 
-    /// The policy in the word of a nascent lock.
+    /// The policy in the word of an uninitialised lock.
     pub(super) fn policy(self) -> Policy {
         let word = self.0;
         let priorities = word & PRIORITIES != 0;

@@ -24,7 +24,7 @@ pub(crate) struct TenureLocal {
     /// What it cost the thread to wake others the last time, in nanoseconds.
     pub(super) wake_cost: Cell<u64>,
     /// Acquisitions not yet added to the lock's counter, where threads share the lock.
-    pub(super) untold_steals: Cell<u32>,
+    pub(super) unreported_steals: Cell<u32>,
 }
 
 impl TenureLocal {
@@ -37,7 +37,7 @@ impl TenureLocal {
             gives_way_again: Cell::new(0),
             ages: Ages::new(),
             wake_cost: Cell::new(0),
-            untold_steals: Cell::new(0),
+            unreported_steals: Cell::new(0),
         }
     }
 

@@ -354,14 +354,15 @@ impl<P: Platform> Turns<P> {
     ) {
         let look = me.steals.look::<P>();
         // Steals of a shared lock are added to its counter late, and a few to another lock's counter.
-        let untold = me.tenure.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
+        let unreported =
+            me.tenure.unreported_steals.take() + look.as_ref().map_or(0, |look| look.steals);
         // About as often as a waiter watches: each store moves a cache line from CPU to CPU.
         let tells = |look: &Look| look.passed_multiple_of(WATCH_NS.next_power_of_two());
         if !alone && !look.as_ref().is_some_and(tells) {
-            me.tenure.untold_steals.set(untold);
+            me.tenure.unreported_steals.set(unreported);
         } else {
             if !alone {
-                holder.count(untold);
+                holder.count(unreported);
             }
             if comes {
                 holder.set(me);

@@ -433,7 +433,7 @@ enum Entry {
     /// One more reader cannot be counted, in a thin lock.
     Full,
     /// The lock has to be inflated.
-    Nascent,
+    Uninit,
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
@@ -478,7 +478,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 // More come at once than one exchange at a time can take. If it has become visible since, it stays so.
                 Entry::Crowded => _ = self.inflate(self.load()),
                 // The lock has another policy.
-                Entry::Nascent => _ = self.inflated(),
+                Entry::Uninit => _ = self.inflated(),
             }
         }
         self.on_full(|sem| match again {
@@ -487,7 +487,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         })
     }
 
-    /// Enters without waiting; only a nascent lock is inflated for that.
+    /// Enters without waiting; only an uninitialised lock is inflated for that.
     fn try_enter(&self, access: Access, again: bool) -> bool {
         loop {
             match self.attempt(access, true, |sem| sem.try_take(access, again)) {
@@ -495,7 +495,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Entry::Taken | Entry::TakenElsewhere | Entry::Full => return false,
                 // The other threads got on, so this is lock-free.
                 Entry::Crowded => {}
-                Entry::Nascent => self.on_full(|_| ()),
+                Entry::Uninit => self.on_full(|_| ()),
             }
         }
     }
@@ -528,8 +528,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 word = self.load();
                 continue;
             }
-            if word.is_nascent() {
-                return Entry::Nascent;
+            if word.is_uninit() {
+                return Entry::Uninit;
             }
             if word.is_visible() {
                 if self.enter_visible(word, access) {
@@ -683,7 +683,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(crate) fn on_full<R>(&self, f: impl FnOnce(&'static RwSem<P>) -> R) -> R {
         loop {
             let word = self.inflated();
-            if word.is_sticky() {
+            if word.is_permanent() {
                 return f(&self.slot(word).full);
             }
             let pin = match self.pin(word) {
@@ -719,8 +719,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word.is_inflated() {
                 return word;
             }
-            let is_nascent = word.is_nascent();
-            let made = if is_nascent { self.inflate_nascent(word) } else { self.inflate(word) };
+            let is_uninit = word.is_uninit();
+            let made = if is_uninit { self.inflate_uninit(word) } else { self.inflate(word) };
             if let Ok(word) = made {
                 return word;
             }
@@ -728,9 +728,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     #[cold]
-    fn inflate_nascent(&self, word: RwWord) -> Result<RwWord, RwWord> {
+    fn inflate_uninit(&self, word: RwWord) -> Result<RwWord, RwWord> {
         let slot = P::rwsem_slots().take_for(word.policy());
-        let new = RwWord::inflated(slot.name).sticky();
+        let new = RwWord::inflated(slot.name).permanent();
         // Acquire and Release: as in `inflate`.
         let made = self.word.exchange(word, new, Ordering::AcqRel);
         if made.is_err() {
@@ -756,7 +756,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Without a seal, others read beside the reader that closed it, which will find them, and has opened the slot
         // again. Then a seal is another's, who cannot close the slot. So the slot is looked at after the seal.
         let is_closed = || slot.full.word.is_sealed(by.is_some()) && slot.pins.is_closed();
-        if !word.is_sticky() && (by == Some(Access::Exclusive) || is_closed()) {
+        if !word.is_permanent() && (by == Some(Access::Exclusive) || is_closed()) {
             let now = by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access));
             // Acquire and Release: those who come now find what was done before the slot was closed.
             _ = self.word.exchange(word, now, Ordering::AcqRel);
@@ -771,7 +771,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if self.kept(word).is_some() {
             word = self.settled(word);
         }
-        if word.is_inflated() && !word.is_sticky() {
+        if word.is_inflated() && !word.is_permanent() {
             if let Ok(Some(pin)) = self.pin(word) {
                 pin.slot().full.word.unseal();
                 _ = self.deflate(word, pin.slot(), None);
@@ -844,7 +844,7 @@ impl<P: PooledPlatform> Inflates for ThinRwSem<P> {
         marks::unmark::<P, _>(self);
         match self.word.exchange(word, RwWord::FREE, Ordering::Release) {
             Ok(()) => true,
-            // Somebody has made it sticky.
+            // Somebody has made it permanent.
             Err(now) if now.is_as(word) => false,
             // Somebody who came too late has made it thin: see `finish`.
             Err(_) => {

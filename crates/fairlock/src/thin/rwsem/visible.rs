@@ -240,7 +240,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// The full lock, which had this word, and in which the caller is counted as a reader, becomes visible. Whether it has.
     fn show_full(&self, word: RwWord, slot: &'static SlotOf<Self>) -> bool {
-        if word.is_sticky() || !slot.may_be_kept() || slot.pins.any() || !P::has_process_barrier() {
+        if word.is_permanent()
+            || !slot.may_be_kept()
+            || slot.pins.any()
+            || !P::has_process_barrier()
+        {
             return false;
         }
         let Some(number) = P::visible_readers().and_then(|all| all.name(NUMBERS)) else {
