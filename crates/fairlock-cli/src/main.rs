@@ -29,7 +29,6 @@ mod json;
 mod layout;
 mod machine;
 mod man;
-mod measure;
 mod names;
 mod output;
 mod plan;
@@ -52,7 +51,8 @@ use clap::{CommandFactory, Parser};
 #[cfg(test)]
 use fairlock_testing as _; // the watchdog
 use fairlock_workloads::{
-    cell, clock, direct_file, disturbance, error, interference, locks, peers, stats, workload,
+    cell, clock, direct_file, disturbance, error, interference, locks, measure, peers, stats,
+    workload,
 };
 
 use args::{Cli, Command, MachinesCommand};

@@ -113,6 +113,8 @@ optional! {
         /// The slowest measurement of a real run; the next field is the fastest.
         pub measured_min: f64,
         pub measured_max: f64,
+        /// Whether other programs, or the host, took much of the CPUs in a real run.
+        pub measured_disturbed: bool,
     }
 
     /// A row in relation to the peers of the same run.

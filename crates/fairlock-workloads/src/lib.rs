@@ -14,6 +14,7 @@ pub mod disturbance;
 pub mod error;
 pub mod interference;
 pub mod locks;
+pub mod measure;
 pub mod peers;
 mod reference;
 #[cfg(target_os = "linux")]

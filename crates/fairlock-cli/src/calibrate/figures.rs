@@ -100,7 +100,7 @@ pub fn measure(lasting: Duration) -> Figures {
             let own = wakes::wake(first, first, LONG, false);
             add("switch_ns", &own.iter().map(|wake| wake.switches).collect::<Vec<_>>());
         }
-        add("slice_ns", &wakes::turns(first, WATCHED));
+        add("turns", &wakes::turns(first, WATCHED));
         std::thread::sleep(ROUND.saturating_sub(round.elapsed()));
         let taken = before.zip(Times::now()).map(|(before, now)| now.since(&before));
         add("stolen", &taken.iter().map(|it| it.stolen_percent / 100.0).collect::<Vec<_>>());
@@ -165,7 +165,7 @@ fn write(all: &BTreeMap<&'static str, Vec<f64>>, machine: &Machine, figures: &mu
     let less = |key, call: f64| of(key).iter().map(|ns| (ns - call).max(1.0)).collect::<Vec<_>>();
     figures.measured("calls", "wake_sleeper_ns", &less("wake_sleeper_ns", median("wake_ns")));
     figures.measured("scheduler", "switch_ns", &less("switch_ns", median("yield_ns")));
-    for key in ["wake_idle_ns", "wake_deep_ns", "slice_ns"] {
+    for key in ["wake_idle_ns", "wake_deep_ns"] {
         figures.measured("scheduler", key, of(key));
     }
     if let Some(slack) = machine.timer_slack_ns {
@@ -190,5 +190,7 @@ fn write(all: &BTreeMap<&'static str, Vec<f64>>, machine: &Machine, figures: &mu
     let ns = |ns: f64| time(ns.max(0.0) as u64);
     figures.note("A sleep of 1 us ends so late", of("late"), ns);
     figures.note("A thread woken on a busy CPU runs after", of("busy"), ns);
+    // A slice ends at a tick: what is seen is the tick, unless the slice is longer.
+    figures.note("Turns at a CPU that two threads want last", of("turns"), ns);
     figures.note("The host takes of the CPUs, by the second", of("stolen"), percent);
 }

@@ -27,6 +27,7 @@ pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
             published,
             measured_min: measured.and_then(|row| row.figures.ops_per_s_min),
             measured_max: measured.and_then(|row| row.figures.ops_per_s_max),
+            measured_disturbed: measured.filter(|row| row.is_disturbed()).map(|_| true),
             ..Comparison::default()
         };
     }

@@ -16,6 +16,9 @@ use crate::{table, units};
 /// A cell agrees if its relation to the baseline is within this factor of the published or measured one.
 const WITHIN: f64 = 1.5;
 
+/// Stands behind cells whose measurement is unsure.
+const UNSURE: &str = ", unsure as measured";
+
 /// Lines that say how the rows of a workload agree.
 pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
     let mut out = String::new();
@@ -116,16 +119,58 @@ fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
     (0..rows.seeds).map(of_seed).collect()
 }
 
-/// Says that share, and lists the cells that do not agree.
+/// Whether a measurement says less than what it is compared by: it was disturbed, or its runs differ by
+/// more.
+fn is_unsure(row: &Row) -> bool {
+    let c = &row.comparison;
+    let differ = c.measured_max.zip(c.measured_min).is_some_and(|(max, min)| max > WITHIN * min);
+    differ || c.measured_disturbed == Some(true)
+}
+
+/// Says for how many of the measured cells the rate is as measured.
+fn levels(rows: &Rows<'_>, out: &mut String) {
+    let measured = rows.iter().filter(|row| is_real(row));
+    let (unsure, sure): (Vec<&Row>, Vec<&Row>) = measured.partition(|row| is_unsure(row));
+    for (cells, which) in [(sure, ""), (unsure, UNSURE)] {
+        let of_seed = |seed| {
+            let agrees = |row: &&&Row| {
+                row.rate_of(seed)
+                    .zip(row.comparison.published)
+                    .is_some_and(|(ours, measured)| is_within(ours, measured))
+            };
+            cells.iter().filter(agrees).count() as f64 / cells.len() as f64
+        };
+        if !cells.is_empty() {
+            out.push_str(&format!(
+                "rate within {WITHIN}x of the measured: {} of {}{which}\n",
+                range((0..rows.seeds).map(of_seed), percent),
+                several(cells.len(), "cell")
+            ));
+        }
+    }
+}
+
+/// Says that share, and lists the cells that do not agree. Cells whose measurement is unsure count apart.
 fn agreement(rows: &Rows<'_>, out: &mut String) {
-    let cells = rows.related();
-    let Some(first) = cells.first() else { return };
-    out.push_str(&format!(
-        "relation to the baseline within {WITHIN}x of the {}: {} of {}\n",
-        if is_real(first) { "measured" } else { "published" },
-        range(shares(rows, &cells), percent),
-        several(cells.len(), "cell")
-    ));
+    levels(rows, out);
+    let related = rows.related();
+    let Some(first) = related.first() else { return };
+    let made = if is_real(first) { "measured" } else { "published" };
+    let unsure = |row: &Row| is_unsure(row) || rows.baseline_of(row).is_some_and(is_unsure);
+    let (apart, cells): (Vec<&Row>, Vec<&Row>) = related.into_iter().partition(|row| unsure(row));
+    for (cells, which) in [(cells, ""), (apart, UNSURE)] {
+        if !cells.is_empty() {
+            out.push_str(&format!(
+                "relation to the baseline within {WITHIN}x of the {made}: {} of {}{which}\n",
+                range(shares(rows, &cells), percent),
+                several(cells.len(), "cell")
+            ));
+            disagreements(rows, cells, which, out);
+        }
+    }
+}
+
+fn disagreements(rows: &Rows<'_>, cells: Vec<&Row>, which: &str, out: &mut String) {
     for row in cells {
         let c = &row.comparison;
         let Some(published) = c.published_ratio_to_baseline else { continue };
@@ -138,7 +183,7 @@ fn agreement(rows: &Rows<'_>, out: &mut String) {
                 _ => base.lock.clone(),
             });
             out.push_str(&format!(
-                "disagrees: {}, {}: {ours} of {base}, {} {published:.2}\n",
+                "disagrees{which}: {}, {}: {ours} of {base}, {} {published:.2}\n",
                 describe(row),
                 row.lock,
                 if is_real(row) { "measured" } else { "published" },
@@ -391,7 +436,60 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::compare::{REAL, relate};
     use super::*;
+    use crate::row::{Comparison, Figures};
+
+    #[test]
+    fn what_was_disturbed_or_differs_by_more_counts_apart() {
+        let cell = |ours: f64, measured: [f64; 3], disturbed, lock: &str, threads| {
+            let cell = crate::row::tests::measured(lock, Case::Write, None, Some([1, 1]));
+            let mut row = crate::row::rows(&[cell]).remove(0);
+            row.threads = threads;
+            row.figures.ops_per_s = Some(ours);
+            row.by_seed = vec![Figures { ops_per_s: Some(ours), ..Figures::default() }];
+            let [min, median, max] = measured;
+            row.comparison = Comparison {
+                published_as: Some(REAL.to_owned()),
+                published: Some(median),
+                measured_min: Some(min),
+                measured_max: Some(max),
+                measured_disturbed: disturbed,
+                ..Comparison::default()
+            };
+            row
+        };
+        let beside = |threads, measured, disturbed| {
+            [
+                cell(10.0, [10.0; 3], None, "fairlock:default", threads),
+                cell(20.0, measured, disturbed, "fairlock:unfair", threads),
+            ]
+        };
+        let mut rows: Vec<Row> = [
+            beside(1, [9.0, 10.0, 11.0], None),
+            beside(2, [9.0, 10.0, 11.0], Some(true)),
+            beside(3, [8.0, 10.0, 13.0], None),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        relate(&mut rows);
+        let mut out = String::new();
+        agreement(&Rows::of(&rows), &mut out);
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines[0], "rate within 1.5x of the measured: 75 % of 4 cells");
+        assert_eq!(
+            lines[1],
+            "rate within 1.5x of the measured: 0 % of 2 cells, unsure as measured"
+        );
+        assert!(lines[2].ends_with("the measured: 0 % of 1 cell"), "{out}");
+        assert!(lines[3].starts_with("disagrees: "), "{out}");
+        assert!(lines[4].ends_with("0 % of 2 cells, unsure as measured"), "{out}");
+        assert!(
+            lines[5..7].iter().all(|l| l.starts_with("disagrees, unsure as measured: ")),
+            "{out}"
+        );
+    }
 
     #[test]
     fn agreement_is_a_factor_in_both_directions() {

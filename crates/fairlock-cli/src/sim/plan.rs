@@ -12,7 +12,7 @@ use super::flags::SimFlags;
 use super::grid::{self, Grid};
 use super::locks;
 use super::machines;
-use super::real::RealRun;
+use super::real::{self, RealRun};
 use super::unknowns;
 use crate::cell::scenario::Scenario;
 use crate::cell::{Cell, Workload};
@@ -39,11 +39,15 @@ pub struct Plan {
 #[derive(Clone)]
 pub struct SimCell {
     pub cell: Cell,
+    /// The lock to simulate: the cell's, unless that name means another one on real threads.
+    pub lock: String,
     pub machine: Arc<Machine>,
     /// Nanoseconds between two operations of a thread, beyond those of the workload.
     pub gap_ns: u64,
     /// How long threads go on, and then halt, by turns; zero if they do not halt.
     pub halt_ns: u64,
+    /// What a look of the workload at its clock takes, where it is to be as on real threads.
+    pub look_ns: u64,
 }
 
 /// The plan for these workloads, or, if there is a real run, for its cells of them.
@@ -84,7 +88,11 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             Some(real) => {
                 let machine = Arc::new(machine);
                 let of_workload = real.cells(grid.workload).into_iter();
-                cells.extend(of_workload.map(|cell| on(&machine, cell, flags)));
+                cells.extend(of_workload.map(|cell| SimCell {
+                    lock: real::simulated_as(&cell.lock).to_owned(),
+                    look_ns: real.look_ns(),
+                    ..on(&machine, cell, flags)
+                }));
             }
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
@@ -197,7 +205,8 @@ fn on(machine: &Arc<Machine>, cell: Cell, flags: &SimFlags) -> SimCell {
         seed: flags.seed,
         ..cell
     };
-    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_ns: 0 }
+    let lock = cell.lock.clone();
+    SimCell { cell, lock, machine: Arc::clone(machine), gap_ns: 0, halt_ns: 0, look_ns: 0 }
 }
 
 /// The locks that were asked for, or else the grid's, as far as they can do this workload.

@@ -17,12 +17,31 @@ use crate::written::Written;
 /// The rows of a real run.
 pub struct RealRun {
     rows: Vec<Row>,
+    look_ns: u64,
 }
 
 /// The part of the document that is used.
 #[derive(Deserialize)]
 struct Document {
+    #[serde(default)]
+    machine: Machine,
     rows: Vec<Row>,
+}
+
+/// What it was made on.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Machine {
+    clock_read_ns: f64,
+}
+
+/// The lock of the simulated machine that is what a name means on real threads: an
+/// [`RwLock`](fairlock::RwLock) and a [`Mutex`](fairlock::Mutex) are thin.
+pub fn simulated_as(lock: &str) -> &str {
+    match lock {
+        "fairlock:default" | "fairlock:adaptive" => "fairlock:thin",
+        _ => lock,
+    }
 }
 
 impl RealRun {
@@ -36,7 +55,13 @@ impl RealRun {
                 path.display()
             )));
         }
-        Ok(Self { rows: document.rows })
+        let look_ns = document.machine.clock_read_ns.round() as u64;
+        Ok(Self { rows: document.rows, look_ns })
+    }
+
+    /// What a look at the clock took, in nanoseconds; zero if the file does not say.
+    pub fn look_ns(&self) -> u64 {
+        self.look_ns
     }
 
     /// Fails if the simulation would run beside fewer or more busy loops than the real run did.
@@ -94,5 +119,21 @@ impl RealRun {
     /// The real rows by configuration, to find the one for a simulated row.
     pub fn index(&self) -> Index<'_> {
         Index::of(&self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Kind;
+
+    #[test]
+    fn what_was_measured_is_simulated() {
+        let of_name = |name| locks::find(simulated_as(name)).unwrap();
+        for name in ["fairlock:default", "fairlock:adaptive"] {
+            assert_eq!(of_name(name).name, "fairlock:thin");
+        }
+        assert_eq!(of_name("fairlock:unfair").name, "fairlock:unfair");
+        assert!(of_name("fairlock:adaptive").is(Kind::Mutex));
     }
 }

@@ -20,13 +20,15 @@ use crate::workload::Phase;
 use crate::workload::events::Counted;
 use crate::workload::testbed::{Testbed, Wanted};
 
-/// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
+/// A simulated machine. Its ticks are nanoseconds.
 pub struct Simulated {
     machine: Arc<Machine>,
     /// The time between two operations of a thread, in nanoseconds.
     gap_ns: u64,
     /// Threads run and halt by turns, for this many nanoseconds each; zero: they do not halt.
     halt_ns: u64,
+    /// A look of the workload at its own clock, in nanoseconds.
+    look_ns: u64,
     recorder: Option<Recorder>,
     free: Shared<Locks>,
     waits: Shared<Waits>,
@@ -58,7 +60,8 @@ impl Observer for Watchers {
 
 impl Simulated {
     /// This machine, watched by the recorder if there is one. Threads leave `gap_ns` between two
-    /// operations. If `halt_ns` is not zero they run and halt by turns, for that long each.
+    /// operations, and look at the clock before they ask for a lock and once they have it, for `look_ns`
+    /// each time. If `halt_ns` is not zero they run and halt by turns, for that long each.
     ///
     /// # Safety
     /// As for [`begin_thin_locks`](fairlock_sim::begin_thin_locks).
@@ -66,6 +69,7 @@ impl Simulated {
         machine: Arc<Machine>,
         gap_ns: u64,
         halt_ns: u64,
+        look_ns: u64,
         recorder: Option<Recorder>,
     ) -> Self {
         // SAFETY: the caller's promise.
@@ -74,6 +78,7 @@ impl Simulated {
             machine,
             gap_ns,
             halt_ns,
+            look_ns,
             recorder,
             free: Shared::default(),
             waits: Shared::default(),
@@ -96,6 +101,12 @@ impl Simulated {
     /// meanwhile: they count for the whole process.
     pub fn events(&self) -> Option<Events> {
         self.counted.events()
+    }
+
+    /// The workload looks at its clock; returns the time.
+    fn look(&self) -> u64 {
+        self.spend(self.look_ns);
+        fairlock_sim::now()
     }
 
     /// Sleeps through a halt that has begun.
@@ -229,7 +240,9 @@ impl Testbed for Simulated {
     }
 
     fn spend(&self, ns: u64) {
-        fairlock_sim::busy(ns);
+        if ns > 0 {
+            fairlock_sim::busy(ns);
+        }
     }
 
     fn fill<R>(&self, memory: &[SimU64], body: impl FnOnce() -> R) -> R {
@@ -241,7 +254,7 @@ impl Testbed for Simulated {
     }
 
     fn asks_for(&self, side: Side, wanted: Wanted<'_>) -> u64 {
-        let now = fairlock_sim::now();
+        let now = self.look();
         mark(Mark::Waiting(side.name()));
         if let Wanted::Lock(number) = wanted {
             self.waits.with(|waits| waits.asks(now, fairlock_sim::thread(), number));
@@ -258,6 +271,8 @@ impl Testbed for Simulated {
         if let Some((recorder, long)) = self.recorder.as_ref().zip(long) {
             recorder.waited_long(now, fairlock_sim::thread(), &long);
         }
+        // In the section: whoever waits, waits for it, too.
+        self.spend(self.look_ns);
         now
     }
 
@@ -270,9 +285,7 @@ impl Testbed for Simulated {
         mark(Mark::Released(side.name()));
         self.free.with(|locks| locks.released(fairlock_sim::thread()));
         self.waits.with(|waits| waits.released(fairlock_sim::thread()));
-        if self.gap_ns > 0 {
-            fairlock_sim::busy(self.gap_ns);
-        }
+        self.spend(self.gap_ns);
         self.halt();
     }
 }

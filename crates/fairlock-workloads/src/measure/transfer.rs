@@ -51,14 +51,13 @@ pub fn pin(cpu: usize) -> Option<()> {
     sched_setaffinity(None, &set).ok()
 }
 
-/// Makes odd numbers even. Relaxed, here and in `ask`: only the word itself is shared.
+/// Makes odd numbers even. Without pauses, here and in `ask`: half of one would be a part of each way. Relaxed, here and in `ask`: only the word itself is shared.
 fn answer(word: &AtomicU64, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
         let value = word.load(Ordering::Relaxed);
         if value % 2 == 1 {
             word.store(value + 1, Ordering::Relaxed);
         }
-        std::hint::spin_loop();
     }
 }
 
@@ -73,7 +72,6 @@ fn ask(word: &AtomicU64) -> Vec<f64> {
             word.store(value + 1, Ordering::Relaxed);
             let mut looks = 0_u32;
             while word.load(Ordering::Relaxed) == value + 1 {
-                std::hint::spin_loop();
                 looks += 1;
                 if looks.is_multiple_of(1_000) && Instant::now() > give_up {
                     return ways;
