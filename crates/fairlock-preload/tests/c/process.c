@@ -457,7 +457,7 @@ static void process_shared(void) {
 /* A signal handler waits for locks on a stack that has as much room as $ROOM says, beside what the
    kernel puts there. */
 static _Atomic int handled;
-static _Atomic bool all_handled;
+static _Atomic bool held, all_handled;
 
 static void wait_in_handler(int signal) {
     (void)signal;
@@ -474,6 +474,7 @@ static void *hold_both(void *unused) {
     while (!all_handled) {
         EXPECT(pthread_mutex_lock(&mutex), 0);
         EXPECT(pthread_rwlock_wrlock(&lock), 0);
+        held = true;
         usleep(1500);
         EXPECT(pthread_rwlock_unlock(&lock), 0);
         EXPECT(pthread_mutex_unlock(&mutex), 0);
@@ -484,6 +485,8 @@ static void *hold_both(void *unused) {
 
 static void *handle_signals(void *stack) {
     EXPECT(sigaltstack(stack, NULL), 0);
+    while (!held)
+        usleep(100);
     for (int i = 0; i < 100; i++)
         EXPECT(pthread_kill(pthread_self(), SIGUSR1), 0);
     return NULL;
