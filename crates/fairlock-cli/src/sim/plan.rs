@@ -85,15 +85,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         match real {
             // Several grids may be of one workload.
             Some(_) if cells.iter().any(|cell| cell.cell.workload == grid.workload) => {}
-            Some(real) => {
-                let machine = Arc::new(machine);
-                let of_workload = real.cells(grid.workload).into_iter();
-                cells.extend(of_workload.map(|cell| SimCell {
-                    lock: real::simulated_as(&cell.lock).to_owned(),
-                    look_ns: real.look_ns(),
-                    ..on(&machine, cell, flags)
-                }));
-            }
+            Some(real) => cells.extend(measured(real, grid.workload, &Arc::new(machine), flags)),
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
                     let on_it = cells_on(&machine, grid, scenario.as_ref(), flags)?;
@@ -112,6 +104,20 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     check_there_are_some(&cells, real)?;
     let seeds = (0..u64::from(flags.seeds)).map(|n| flags.seed.wrapping_add(n)).collect();
     Ok(Plan { cells, seeds })
+}
+
+/// The measured cells of a workload, each with the lock that was measured and its looks at the clock.
+fn measured(
+    real: &RealRun,
+    workload: Workload,
+    machine: &Arc<Machine>,
+    flags: &SimFlags,
+) -> impl Iterator<Item = SimCell> {
+    real.cells(workload).into_iter().map(|cell| SimCell {
+        lock: real::simulated_as(&cell.lock).to_owned(),
+        look_ns: real.look_ns(),
+        ..on(machine, cell, flags)
+    })
 }
 
 /// An error if there is nothing to simulate.
