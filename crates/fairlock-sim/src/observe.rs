@@ -19,6 +19,13 @@ pub enum ThreadState {
     Ended,
 }
 
+impl ThreadState {
+    /// Whether the thread is awake, and without a CPU.
+    pub fn lacks_cpu(self) -> bool {
+        matches!(self, Self::Runnable | Self::Stalled)
+    }
+}
+
 /// What a thread says about itself: [`mark`](crate::mark).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {

@@ -113,7 +113,7 @@ impl Observer for Watch {
     fn thread(&mut self, now: u64, thread: usize, _cpu: usize, state: ThreadState) {
         let known = &mut *self.0.borrow_mut();
         known.has(thread);
-        let lacks_cpu = matches!(state, ThreadState::Runnable | ThreadState::Stalled);
+        let lacks_cpu = state.lacks_cpu();
         if known.threads[thread].lacks_cpu != lacks_cpu {
             known.count(now, thread);
             known.threads[thread].lacks_cpu = lacks_cpu;

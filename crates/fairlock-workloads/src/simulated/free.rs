@@ -19,7 +19,7 @@
 
 use fairlock_sim::ThreadState;
 
-use super::{Stage, change, is_short_of_cpu};
+use super::{Stage, change};
 use crate::cell::Free;
 use crate::locks::range::Range;
 use crate::workload::testbed::Wanted;
@@ -137,7 +137,7 @@ impl Locks {
 
     /// The machine does something else with a thread.
     pub fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
-        let is_short = is_short_of_cpu(state);
+        let is_short = state.lacks_cpu();
         let this = self.thread(thread);
         if this.is_short_of_cpu == is_short {
             return;

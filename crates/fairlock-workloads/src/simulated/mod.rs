@@ -8,7 +8,6 @@ mod why;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fairlock_sim::ThreadState;
 pub use testbed::Simulated;
 
 /// What a simulation tells while it runs, and is asked for afterwards.
@@ -36,11 +35,6 @@ enum Stage {
     Inside,
     /// Its section is over, but the call that gives the lock back is not.
     Leaves,
-}
-
-/// Whether a thread is awake, and without a CPU.
-fn is_short_of_cpu(state: ThreadState) -> bool {
-    matches!(state, ThreadState::Runnable | ThreadState::Stalled)
 }
 
 fn change(number: usize, up: bool) -> usize {

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fairlock_sim::ThreadState;
 
-use super::{Stage, change, is_short_of_cpu};
+use super::{Stage, change};
 use crate::cell::{LONG_NS, LongWaits, Split};
 
 /// The waits of one simulation.
@@ -163,7 +163,7 @@ impl Waits {
 
     /// The machine does something else with a thread.
     pub fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
-        let is_short = is_short_of_cpu(state);
+        let is_short = state.lacks_cpu();
         let this = self.thread(thread);
         let lacks = match state {
             ThreadState::Woken => Lacks::WakeUp,
