@@ -51,7 +51,8 @@ pub fn pin(cpu: usize) -> Option<()> {
     sched_setaffinity(None, &set).ok()
 }
 
-/// Makes odd numbers even. Without pauses, here and in `ask`: half of one would be a part of each way. Relaxed, here and in `ask`: only the word itself is shared.
+/// Makes odd numbers even. Here and in `ask`: without pauses, as half of one would be a part of each way; and relaxed,
+/// as only the word itself is shared.
 fn answer(word: &AtomicU64, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
         let value = word.load(Ordering::Relaxed);

@@ -24,8 +24,8 @@
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
-//! pause, and the writer takes the lock when those inside have left. So where threads share the lock,
-//! threads that mostly read run in parallel.
+//! pause if anybody is queued (their fast path looks at the word only), or if they compete; the writer takes the
+//! lock when those inside have left. So where threads share the lock, threads that mostly read run in parallel.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
 //! inside past the queue. In a writers' tenure only those may join that have written lately, and only
