@@ -340,7 +340,7 @@ inline leave() {
         :: is_inflated(w) && !writes && shows < SHOWS -> show_full()
         :: is_inflated(w) ->
             s = w - NAMES;
-            if          /* `is_calm` says which */
+            if          /* `is_uncontended` says which */
             :: writes -> deflate(BY_WRITER)
             :: !writes && readers[s] == 1 ->
                 atomic { seen = readers[s] == 1 && !writer[s] && waiters[s] == 0;   /* `seal_alone` */

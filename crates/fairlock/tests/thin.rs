@@ -25,7 +25,7 @@ fn a_lock_that_nobody_waits_for_is_thin() {
 }
 
 #[test]
-fn readers_calm_a_full_lock_down() {
+fn readers_alone_make_a_full_lock_thin() {
     let lock = RwLock::new(0);
     contend(&lock);
     assert!(is_inflated(&lock));

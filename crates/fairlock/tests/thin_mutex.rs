@@ -62,7 +62,7 @@ fn waits_that_end_while_the_thin_lock_is_held_keep_nothing() {
             assert!(is_inflated(&mutex) && mutex.is_locked() && mutex.try_lock().is_none());
             drop(held);
             assert!(!mutex.is_locked());
-            calm_down(&mutex);
+            use_uncontended(&mutex);
 
             // And forgotten: nobody has it then.
             mem::forget(mutex.lock());
@@ -106,11 +106,11 @@ fn those_that_a_thin_holder_notifies_get_the_mutex_one_after_the_other() {
                 });
             }
             until(|| *mutex.lock() == WAITERS);
-            calm_down(&mutex);
+            use_uncontended(&mutex);
             assert_eq!(changed.notify_all(), WAITERS as usize);
         });
         assert_eq!(*mutex.lock(), 0);
-        calm_down(&mutex);
+        use_uncontended(&mutex);
     }
 }
 

@@ -24,11 +24,11 @@ use core::ops::{Deref, DerefMut};
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 pub(crate) use published::PublishedLocal;
-#[cfg(any(feature = "std", fairlock_loom))]
-#[doc(hidden)]
-pub use sem::Calm;
 pub(crate) use sem::Head;
 use sem::Sem;
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub use sem::Uncontended;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::PastQueue;
 pub(crate) use tenure::TenureLocal;

@@ -1,5 +1,5 @@
 //! What both disciplines share: the parts of a lock, its fast paths, how its slow paths begin and end, and the way
-//! from reader to writer; and what both measure a lock by ([`Calm`], [`Yield`]).
+//! from reader to writer; and what both measure a lock by ([`Uncontended`], [`Yield`]).
 //!
 //! A [`Sem`] follows one discipline, and its type says which: a [`Turns`](super::Turns) follows the default one, a
 //! [`Kernel`](super::Kernel) the published one. What they do differently is in their [`Rules`].
@@ -125,7 +125,7 @@ pub struct Head<P: Platform> {
     pub(crate) word: AtomicWord<P>,
     /// For a lock of a pool: how often it was free of late.
     #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) calm: Calm,
+    pub(crate) uncontended: Uncontended,
     /// For such a lock: since when nobody wrote, as far as readers know; zero if somebody may have.
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) read_since: AtomicU32,
@@ -180,7 +180,7 @@ impl<P: Platform> Head<P> {
         Self {
             word,
             #[cfg(any(feature = "std", fairlock_loom))]
-            calm: Calm::new(),
+            uncontended: Uncontended::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
             read_since: AtomicU32::new(0),
             events: events::Sink::new(),
@@ -228,15 +228,15 @@ impl<P: Platform, D: Rules<P>> DerefMut for Parts<P, D> {
 /// have a queue, threads find those as often as the others, and no lock would ever become thin.
 #[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
-pub struct Calm(AtomicU32);
+pub struct Uncontended(AtomicU32);
 
 #[cfg(any(feature = "std", fairlock_loom))]
-impl Calm {
-    /// A lock is calm when its count reaches this: one up for each acquisition that found it free,
+impl Uncontended {
+    /// A lock is uncontended when its count reaches this: one up for each acquisition that found it free,
     /// [`CONFLICT`](Self::CONFLICT) down for each that did not. So many uncontended acquisitions save, in a thin
     /// lock, what it costs to inflate it again. In acquisitions; compared with those that found the lock
     /// free.
-    const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
+    const ENOUGH: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
     /// A lock becomes thin only if less than one in so many of its acquisitions finds it taken. In
     /// acquisitions; compared, as so many that found it free, with one that did not.
     const CONFLICT: u32 = 4;
@@ -250,7 +250,7 @@ impl Calm {
     pub(crate) fn note(&self, found_free: bool) {
         let before = self.0.load(Ordering::Relaxed);
         let now = match found_free {
-            true => Self::CALM.min(before + 1),
+            true => Self::ENOUGH.min(before + 1),
             false => before.saturating_sub(Self::CONFLICT),
         };
         if now != before {
@@ -261,7 +261,7 @@ impl Calm {
     /// Whether the lock was found free often enough to become thin.
     #[inline(always)]
     pub(crate) fn is_enough(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= Self::CALM
+        self.0.load(Ordering::Relaxed) >= Self::ENOUGH
     }
 
     /// Counting begins anew.

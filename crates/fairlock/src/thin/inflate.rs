@@ -122,7 +122,7 @@ pub(super) trait Inflates: Sized {
     fn leave_full(&self, word: Self::Word, mut access: Access, fair: bool) {
         debug_assert!(word.is_inflated());
         let slot = self.slot(word);
-        if !word.is_permanent() && slot.is_calm(word.name()) {
+        if !word.is_permanent() && slot.is_uncontended(word.name()) {
             // SAFETY: the caller holds the lock in this way.
             let seals = || unsafe { slot.full.head().word.seal_alone(access) };
             if access == Access::Exclusive || seals() {

@@ -29,9 +29,9 @@ pub(super) struct Mark<P> {
     pub(super) lock: Cell<usize>,
     /// The address of a slot of the pool of `P`, or zero, each with [`SLOT`]; or what the readers of a visible lock show.
     pub(super) what: Cell<u64>,
-    /// The lock seemed calm when the thread took it. The thread should not look at that again as it
+    /// The lock seemed uncontended when the thread took it. The thread should not look at that again as it
     /// leaves: another reader may have come meanwhile, and have fetched the line.
-    pub(super) calm: Cell<bool>,
+    pub(super) uncontended: Cell<bool>,
     /// The thread has read a lock that is watched with this number so often in a row; or full locks, since its last look.
     pub(super) watched: Cell<u64>,
     pub(super) reads: Cell<u32>,
@@ -69,7 +69,7 @@ impl<P> Mark<P> {
         Self {
             lock: Cell::new(0),
             what: Cell::new(SLOT),
-            calm: Cell::new(false),
+            uncontended: Cell::new(false),
             watched: Cell::new(0),
             reads: Cell::new(0),
             platform: PhantomData,

@@ -51,19 +51,19 @@ pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
     unsafe { record.as_ref() }
 }
 
-/// The calling thread, `me`, has found the lock inflated, with this slot; `calm`: it seems calm.
+/// The calling thread, `me`, has found the lock inflated, with this slot; `uncontended`: it seems so.
 #[inline]
 pub(super) fn mark<P: PooledPlatform, L>(
     me: &Thread<P>,
     lock: &L,
     slot: &'static Slot<P, RwSem<P>>,
-    calm: bool,
+    uncontended: bool,
 ) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + SLOT);
     mark.lock.set(address);
-    mark.calm.set(calm);
+    mark.uncontended.set(uncontended);
 }
 
 /// The calling thread, `me`, has found the lock visible. Whether its mark was that of another such lock.

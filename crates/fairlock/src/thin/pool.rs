@@ -17,7 +17,7 @@ use crate::pool::{Memory, Pool, Pooled, SMALLEST, name};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
 use crate::system::fork::PerProcess;
 
-/// A lock whose slot has this name or a later one is calm at once: slots should not be many.
+/// A lock whose slot has this name or a later one is uncontended at once: slots should not be many.
 const MANY: u32 = name(1 << 10);
 
 /// A full lock that locks may have one after the other.
@@ -73,25 +73,25 @@ impl<P: Platform, F: Full<P>> Slot<P, F> {
     /// it.
     #[inline(always)]
     pub(super) fn note(&self, found_free: bool) {
-        self.full.head().calm.note(found_free);
+        self.full.head().uncontended.note(found_free);
     }
 
     /// Whether the thread that leaves the lock should make it thin; then counting begins anew.
     /// `name` is the slot's: the caller has it at hand, and the slot's own is in a line that
     /// pinning writes.
     #[inline(always)]
-    pub(super) fn is_calm(&self, name: u32) -> bool {
-        let is_calm = self.seems_calm(name);
-        if is_calm {
-            self.full.head().calm.reset();
+    pub(super) fn is_uncontended(&self, name: u32) -> bool {
+        let is_uncontended = self.seems_uncontended(name);
+        if is_uncontended {
+            self.full.head().uncontended.reset();
         }
-        is_calm
+        is_uncontended
     }
 
-    /// As [`is_calm`](Self::is_calm), and nothing begins anew.
+    /// As [`is_uncontended`](Self::is_uncontended), and nothing begins anew.
     #[inline(always)]
-    pub(super) fn seems_calm(&self, name: u32) -> bool {
-        name >= MANY || self.full.head().calm.is_enough()
+    pub(super) fn seems_uncontended(&self, name: u32) -> bool {
+        name >= MANY || self.full.head().uncontended.is_enough()
     }
 
     /// Whether the slot may stay with a lock that does without it.

@@ -30,13 +30,13 @@ macro_rules! thin_tests {
             });
         }
 
-        fn calm_down(lock: &$lock<u32>) {
+        fn use_uncontended(lock: &$lock<u32>) {
             (0..300).for_each(|_| drop(lock.$take()));
             assert!(!is_inflated(lock));
         }
 
         #[test]
-        fn it_becomes_full_while_somebody_waits_and_thin_again_when_it_is_calm() {
+        fn it_becomes_full_while_somebody_waits_and_thin_again_when_it_is_uncontended() {
             let lock = $lock::new(0);
             for _ in 0..10 {
                 contend(&lock);
@@ -44,7 +44,7 @@ macro_rules! thin_tests {
                 // Contended every now and then it stays what it is.
                 (0..10).for_each(|_| drop(lock.$take()));
                 assert!(is_inflated(&lock));
-                calm_down(&lock);
+                use_uncontended(&lock);
             }
         }
 
@@ -69,7 +69,7 @@ macro_rules! thin_tests {
                     let lock = $lock::new(0);
                     contend(&lock);
                     // or when it is thin again.
-                    calm_down(&lock);
+                    use_uncontended(&lock);
                 }
                 assert!(made() <= $most, "{} full locks for one at a time", made());
             });

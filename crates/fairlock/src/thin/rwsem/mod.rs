@@ -394,7 +394,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 false
             }
         };
-        marks::mark(me, self, slot, looks || slot.seems_calm(word.name()));
+        marks::mark(me, self, slot, looks || slot.seems_uncontended(word.name()));
     }
 
     /// The slot of an inflated lock, or of one that is visible and full.
@@ -501,12 +501,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Enters if that needs no waiting. `full` is the attempt at a full lock, which fails with whether
-    /// a seal was in the way; `is_calm` says whether that lock was free where the attempt succeeds.
+    /// a seal was in the way; `is_uncontended` says whether that lock was free where the attempt succeeds.
     #[inline(always)]
     fn attempt(
         &self,
         access: Access,
-        is_calm: bool,
+        is_uncontended: bool,
         full: impl Fn(&RwSem<P>) -> Result<(), bool>,
     ) -> Entry {
         let mut word = self.load();
@@ -518,7 +518,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                     true
                 };
                 match full(&slot.full) {
-                    Ok(()) if self.entered(word, slot, access, is_calm, then) => {
+                    Ok(()) if self.entered(word, slot, access, is_uncontended, then) => {
                         return Entry::Entered;
                     }
                     Err(true) => self.open(word),
@@ -642,7 +642,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if let Some(again) = lock.take_again(me, access) {
             return self.entered(word, slot, access, false, || {
                 // Somebody waits, and decides when it leaves.
-                mark.calm.set(false);
+                mark.uncontended.set(false);
                 again.note(me);
                 true
             });
@@ -658,7 +658,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(never)]
     fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
         match self.marked_slot(mark) {
-            Some((_, lock)) if !mark.calm.get() && lock.leave_written(me) => {}
+            Some((_, lock)) if !mark.uncontended.get() && lock.leave_written(me) => {}
             _ => self.leave(Access::Exclusive, false),
         }
     }
@@ -670,7 +670,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // Without looking at the lock first: that would fetch its line twice, to read it and to
             // write it.
             // SAFETY: the caller is a reader inside.
-            Some((_, lock)) if !mark.calm.get() => unsafe { lock.unlock_read() },
+            Some((_, lock)) if !mark.uncontended.get() => unsafe { lock.unlock_read() },
             _ => self.leave(Access::Shared, false),
         }
     }
