@@ -148,9 +148,13 @@ fn a_wait_for_a_notification_whose_mutex_does_not_come_free() {
     let threads = deadlock_of(
         [&|| forget(b.lock()), &|| ()],
         [&|| changed.wait_while(&mut a.lock(), |is_set| !*is_set), &|| {
-            until(|| changed.notify_one());
-            let mut is_set = a.lock();
-            *is_set = true;
+            // Notified under the mutex: else the waiter may look at the flag before it is set, and wait again.
+            let mut held = None;
+            until(|| {
+                let is_set = a.lock();
+                changed.notify_one().then(|| held = Some(is_set)).is_some()
+            });
+            held.iter_mut().for_each(|is_set| **is_set = true);
             drop(b.lock());
         }],
         // SAFETY: its holder forgot the guard.
