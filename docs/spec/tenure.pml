@@ -406,11 +406,11 @@ end:
     :: atomic { writes(me) && (MUTANT == 1 || free_) && (MUTANT == 11 || !handoff) ->
         inside(); got = true;
         if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi SEES('C', 0) }
-    :: d_step { !writes(me) -> got = is_read_stealable; seen = is_open; late = waiters; readers++ SEES('C', 0) }
+    :: d_step { !writes(me) -> got = is_read_stealable; seen = is_open; readers++ SEES('C', 0) }
         if  /* a thread that has written lately may stay in a writers' tenure, too */
-        :: d_step { got || seen -> got = true; seen = false; late = false; in_readers++ }
-        /* it may hold off, too, for a writer that is awake, or as the next waiter is late */
-        :: d_step { !got || late -> got = false; seen = false; late = false; readers--; call = (free_ && wake_next) SEES('C', 0) }
+        :: d_step { got || seen -> got = true; seen = false; in_readers++ }
+        /* it may hold off, too: for a writer that is awake (whose flag is a hint), or as the next waiter is late */
+        :: d_step { got = false; seen = false; readers--; call = (free_ && wake_next) SEES('C', 0) }
             if :: call && MUTANT != 7 -> list_next() :: else fi;
             call = false;
             wake_listed();

@@ -413,7 +413,7 @@ impl<P: Platform> Head<P> {
     pub(super) fn read_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
-        if before.is_open_to_readers() { Ok(()) } else { Err(before) }
+        if before.is_open_to_new_readers() { Ok(()) } else { Err(before) }
     }
 
     /// Takes the lock in this way, if the word that it has then may be taken so.

@@ -10,7 +10,8 @@
 //! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it, or sees it awake |
 //! | 6 | 6 | `UPGRADABLE` | one of the readers, counted, may become the writer; with `WRITER_LOCKED`, it is about to, and waits, not counted, for those inside to leave | that reader | that reader |
 //! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: nobody holds the lock for writing, it is kept in a pool | whoever keeps the lock in a pool | whoever may use it |
-//! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
+//! | 8 | 8 | `AWAKE_WRITER` | tenure, a hint: a writer waits, awake, for the readers inside to leave; readers that come pause | that writer | whoever takes the lock for writing, that writer, or a reader that has paused in vain |
+//! | 9-62 | 9-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
 //! `WAITERS`, `HANDOFF`, `WRITER_PHASE` and `READERS_TURN` are cleared by and-not only, and
@@ -68,7 +69,7 @@ pub(crate) struct Flags(usize);
 
 /// One reader.
 const READER: usize = 1 << READER_SHIFT;
-const READER_SHIFT: u32 = 8;
+const READER_SHIFT: u32 = 9;
 const COUNT: usize = !(READER - 1);
 /// The count is full.
 const READFAIL: usize = 1 << (usize::BITS - 1);
@@ -84,11 +85,14 @@ const WAITERS: usize = Flags::WAITERS.0;
 const HANDOFF: usize = Flags::HANDOFF.0;
 const READERS_TURN: usize = Flags::READERS_TURN.0;
 const UPGRADABLE: usize = Flags::UPGRADABLE.0;
+const AWAKE_WRITER: usize = Flags::AWAKE_WRITER.0;
 
 /// A reader that finds none of these may steal.
 const READ_STEAL_BLOCKED: usize = WRITER_LOCKED | HANDOFF | Flags::WRITER_PHASE.0 | READFAIL;
-/// A reader that finds none of these has the lock.
+/// A reader that finds none of these may take the lock at once.
 const READ_BLOCKED: usize = READ_STEAL_BLOCKED | WAITERS;
+/// A reader that finds none of these has the lock.
+const READ_AWAITED: usize = READ_BLOCKED | AWAKE_WRITER;
 
 impl Flags {
     pub(crate) const NONE: Self = Self(0);
@@ -108,6 +112,8 @@ impl Flags {
     pub(crate) const UPGRADABLE: Self = Self(1 << 6);
     /// The lock is held, by nobody in particular.
     pub(crate) const SEALED: Self = Self(1 << 7);
+    /// A writer waits, awake, for the readers inside to leave.
+    pub(crate) const AWAKE_WRITER: Self = Self(1 << 8);
     /// What goes when the queue is empty.
     pub(crate) const QUEUE: Self = Self::WAITERS
         .with(Self::HANDOFF)
@@ -233,6 +239,12 @@ impl Word {
         self.has_any(Flags::READERS_TURN)
     }
 
+    /// A writer waits, awake, for the readers inside to leave.
+    #[inline(always)]
+    pub(crate) const fn has_awake_writer(self) -> bool {
+        self.has_any(Flags::AWAKE_WRITER)
+    }
+
     /// One of the readers may become the writer, or is about to.
     #[inline(always)]
     pub(crate) const fn is_upgradable(self) -> bool {
@@ -249,6 +261,12 @@ impl Word {
     #[inline(always)]
     pub(crate) const fn is_open_to_readers(self) -> bool {
         self.0 & READ_BLOCKED == 0
+    }
+
+    /// As [`is_open_to_readers`](Self::is_open_to_readers), and no writer waits awake.
+    #[inline(always)]
+    pub(crate) const fn is_open_to_new_readers(self) -> bool {
+        self.0 & READ_AWAITED == 0
     }
 
     /// Nothing but waiters is in the way of a reader that comes.
@@ -350,7 +368,7 @@ impl Word {
         match access {
             Access::Shared => self.with_reader(),
             Access::Upgradable => Self(self.0 + (READER | UPGRADABLE)),
-            Access::Exclusive => self.with(Flags::WRITER_LOCKED),
+            Access::Exclusive => self.with(Flags::WRITER_LOCKED).without(Flags::AWAKE_WRITER),
         }
     }
 

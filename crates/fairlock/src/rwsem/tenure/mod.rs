@@ -23,9 +23,9 @@
 //! lock stays closed; not after a fair release.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
-//! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
-//! pause if anybody is queued (their fast path looks at the word only), or if they compete; the writer takes the
-//! lock when those inside have left. So where threads share the lock, threads that mostly read run in parallel.
+//! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5 µs. Readers that come
+//! meanwhile pause; the writer takes the lock when those inside have left. A reader that has paused in vain clears the
+//! flag: the writer may have lost its CPU. So where threads share the lock, threads that mostly read run in parallel.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
 //! inside past the queue. In a writers' tenure only those may join that have written lately, and only
@@ -221,7 +221,7 @@ impl<P: Platform> Turns<P> {
     #[inline(always)]
     pub(crate) fn may_stay(&self, me: &Thread<P>, before: Word) -> bool {
         self.may_read(me, before)
-            && !(before.has_waiters() && self.holds_off(me))
+            && !self.holds_off(me, before)
             && !self.takes_turns(me, Kind::Reader, before)
     }
 
@@ -392,11 +392,11 @@ impl<P: Platform> Turns<P> {
         me.tenure.gives_way.get() == self.id()
     }
 
-    /// Whether the calling thread, a reader, lets others go first: the waiter that is next, which is
-    /// late, or a writer that waits for the readers inside.
+    /// Whether the calling thread, `me`, a reader, lets others go first: a writer that waits for the readers inside, as
+    /// `word` says, or the waiter that is next, which is late.
     #[inline(always)]
-    fn holds_off(&self, me: &Thread<P>) -> bool {
-        self.gives_way(me) || self.holder().has_awake_writer()
+    fn holds_off(&self, me: &Thread<P>, word: Word) -> bool {
+        word.has_awake_writer() || word.has_waiters() && self.gives_way(me)
     }
 
     /// The calling thread, `me`, a reader that has come, gives way if it has seen that the waiter that

@@ -68,23 +68,9 @@ pub(crate) struct Holder<P: Platform> {
     in_turns: Hint,
     /// How many are queued.
     queued: Hint,
-    /// Whether a writer waits, awake, for the readers inside to leave (1).
-    writer: Hint,
 }
 
-/// While this exists, readers that arrive pause for a moment: a writer waits, awake, for the readers
-/// inside to leave.
-///
-/// If several writers do, the first that stops clears the hint of all of them: this costs them time.
-pub(super) struct AwakeWriter<'a, P: Platform>(&'a Holder<P>);
-
-impl<P: Platform> Drop for AwakeWriter<'_, P> {
-    fn drop(&mut self) {
-        self.0.forget_writer();
-    }
-}
-
-all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, queued, writer], []);
+all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, queued], []);
 
 impl<P: Platform> Holder<P> {
     /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not
@@ -120,24 +106,6 @@ impl<P: Platform> Holder<P> {
     #[inline(always)]
     pub(super) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
-    }
-
-    /// Whether a writer waits, awake, for the readers inside to leave.
-    #[inline(always)]
-    pub(crate) fn has_awake_writer(&self) -> bool {
-        self.writer.load(Ordering::Relaxed) != 0
-    }
-
-    /// The writer that set the hint did not come: most likely it has lost its CPU, and cannot clear the
-    /// hint itself. If it still waits awake, readers go in before it.
-    pub(super) fn forget_writer(&self) {
-        set(&self.writer, 0);
-    }
-
-    /// The calling thread waits, awake, for the readers inside to leave.
-    pub(super) fn writer_waits(&self) -> AwakeWriter<'_, P> {
-        set(&self.writer, 1);
-        AwakeWriter(self)
     }
 
     pub(super) fn set_queued(&self, queued: usize) {

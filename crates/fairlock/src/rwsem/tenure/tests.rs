@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fairlock_testing::{join, scope, until};
 
+use super::wait::AwakeWriter;
 use super::*;
 use crate::events::EventCounts;
 use crate::platform::{Native, System};
@@ -127,17 +128,35 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     let lock = busy();
     let me = Native::thread();
     let readers = || lock.word.load(Ordering::Relaxed).readers();
+    let has_awake_writer = || lock.word.load(Ordering::Relaxed).has_awake_writer();
     {
-        let _waits = lock.holder().writer_waits();
+        let _waits = AwakeWriter::new(&lock.word);
         assert!(lock.take_again(me, Access::Shared).is_none());
         assert!(lock.read_past_queue(me).is_none() && readers() == 0);
         assert!(lock.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
         // The next ones need not hold off, too, until that writer runs again and stops waiting.
-        assert!(!lock.holder().has_awake_writer());
+        assert!(!has_awake_writer());
     }
     // A writer that tries in vain tells nobody to hold off when it has done so.
     assert!(!lock.compete(Access::Exclusive, &WaitContext::FOREVER));
-    assert!(!lock.holder().has_awake_writer() && readers() == 1);
+    assert!(!has_awake_writer() && readers() == 1);
+    // Nor does one that has come in.
+    let free = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    free.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
+    assert!(free.compete(Access::Exclusive, &WaitContext::FOREVER));
+    assert_eq!(free.word.load(Ordering::Relaxed), Word::WRITTEN);
+}
+
+/// Also where nobody is queued; a reader that would not wait gets in.
+#[test]
+fn readers_hold_off_for_an_awake_writer_where_nobody_is_queued() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    let _waits = AwakeWriter::new(&lock.word);
+    assert!(lock.read_fast().is_err_and(|before| !lock.keeps_count(before)));
+    assert!(lock.read_past_queue(me).is_none());
+    assert_eq!(lock.word.load(Ordering::Relaxed).readers(), 0);
+    assert!(lock.try_read() && lock.try_take(Access::Shared, false).is_ok());
 }
 
 /// In a writers' tenure readers would be inside all the time if whoever comes joined them. Threads

@@ -79,12 +79,11 @@ impl<P: Platform> Turns<P> {
         // Check the holder first: its cache line is separate, so a failed check leaves the word's line
         // alone. A reader yields before it enters, a writer after it has left.
         let holder = self.holder();
-        if !holder.is_awaited() || !holder.is(me) || access == Access::Shared && self.holds_off(me)
-        {
+        if !holder.is_awaited() || !holder.is(me) {
             return None;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if !word.is_left_free() {
+        if !word.is_left_free() || access == Access::Shared && self.holds_off(me, word) {
             return None;
         }
         let taken = word.taken(access);
@@ -118,7 +117,7 @@ impl<P: Platform> Turns<P> {
     pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
-        if before.is_open_to_readers() || before.has_room() && self.may_stay(me, before) {
+        if before.is_open_to_new_readers() || before.has_room() && self.may_stay(me, before) {
             return Some(PastQueue { lock: Some(self), access: Access::Shared, before });
         }
         self.leave_at_once(before)

@@ -8,7 +8,7 @@ use super::{FewWakes, IDLE};
 use crate::events::Event;
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::Turns;
-use crate::rwsem::word::{Flags, Word};
+use crate::rwsem::word::{AtomicWord, Flags, Word};
 use crate::wait::{
     Access, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, Thread, WAITING, WAKE_NS, WATCH_NS,
     WaitContext, WaitError, Waiter,
@@ -18,6 +18,28 @@ use crate::wait::{
 /// pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks; compared
 /// with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
+
+/// While this exists, readers that come pause for a moment: a writer waits, awake, for the readers inside to leave.
+///
+/// If several writers do, the first that stops clears the hint of all of them: this costs them time.
+pub(super) struct AwakeWriter<'a, P: Platform>(&'a AtomicWord<P>);
+
+impl<'a, P: Platform> AwakeWriter<'a, P> {
+    /// Relaxed, as where the hint is cleared: a stale one costs time, never exclusion.
+    pub(super) fn new(word: &'a AtomicWord<P>) -> Self {
+        word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
+        Self(word)
+    }
+}
+
+impl<P: Platform> Drop for AwakeWriter<'_, P> {
+    fn drop(&mut self) {
+        // Whoever takes the lock for writing has cleared it.
+        if self.0.load(Ordering::Relaxed).has_awake_writer() {
+            self.0.clear(Flags::AWAKE_WRITER, Ordering::Relaxed);
+        }
+    }
+}
 
 /// How a turn of a wait ended.
 enum Waited {
@@ -58,7 +80,7 @@ impl<P: Platform> Turns<P> {
                 return may && self.steal(access);
             }
             let holds_off =
-                access == Access::Shared && !word.is_written() && self.holder().has_awake_writer();
+                access == Access::Shared && !word.is_written() && word.has_awake_writer();
             if !holds_off && self.steal(access) {
                 return true;
             }
@@ -74,13 +96,13 @@ impl<P: Platform> Turns<P> {
                 }
             }
             if !in_turns && access == Access::Exclusive && word.readers() > 0 {
-                outwaits.get_or_insert_with(|| self.holder().writer_waits());
+                outwaits.get_or_insert_with(|| AwakeWriter::new(&self.word));
             }
             let ended = self.spin_until_next_look(me, access, looks, holds_off);
             held_off += u32::from(holds_off && !ended);
             if held_off == FEW_LOOKS {
                 // It waited the whole pause in vain: it clears the hint, so that later readers do not.
-                self.holder().forget_writer();
+                self.word.clear(Flags::AWAKE_WRITER, Ordering::Relaxed);
             }
             looks += 1;
         }
@@ -99,7 +121,7 @@ impl<P: Platform> Turns<P> {
         holds_off: bool,
     ) -> bool {
         self.word.spin_until(LOOK_NS << looks, |word| match access {
-            _ if holds_off => word.is_written() || !self.holder().has_awake_writer(),
+            _ if holds_off => word.is_written() || !word.has_awake_writer(),
             // Readers, who do not see a gap between two sections of others either.
             Access::Shared => self.may_read(me, word),
             _ => word.is_free(),
@@ -286,7 +308,7 @@ impl<P: Platform> Turns<P> {
     /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
     /// if nobody was faster.
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
-        let _holding_off = self.holder().writer_waits();
+        let _holding_off = AwakeWriter::new(&self.word);
         let done = |word: Word| word.may_take_next(waiter.access);
         self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
     }
