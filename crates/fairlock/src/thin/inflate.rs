@@ -94,10 +94,7 @@ pub(super) trait Inflates: Sized {
     // ---- in ----
 
     /// The caller has just taken, in this way, the full lock that `word` named, which it found free or
-    /// not. If that is this lock's, `then` is the rest of the way in; if not, the caller does not have it any more.
-    /// Returns whether the caller has the lock.
-    ///
-    /// All calls are its last step.
+    /// not. Returns whether that is this lock's; if not, the caller does not have it any more.
     #[inline(always)]
     fn entered(
         &self,
@@ -105,13 +102,13 @@ pub(super) trait Inflates: Sized {
         slot: &'static SlotOf<Self>,
         access: Access,
         found_free: bool,
-        then: impl FnOnce() -> bool,
     ) -> bool {
-        if !self.names(word) {
-            return leave_other::<Self>(slot, access);
+        let is_ours = self.names(word);
+        match is_ours {
+            true => slot.note(found_free),
+            false => leave_other::<Self>(slot, access),
         }
-        slot.note(found_free);
-        then()
+        is_ours
     }
 
     // ---- out ----
@@ -218,8 +215,7 @@ pub(super) type PinOf<L> = Pin<'static, <L as Inflates>::P, <L as Inflates>::Ful
 /// The caller has just taken another lock's slot in this way: not any more. False.
 #[cold]
 #[inline(never)]
-pub(super) fn leave_other<L: Inflates>(slot: &SlotOf<L>, access: Access) -> bool {
+pub(super) fn leave_other<L: Inflates>(slot: &SlotOf<L>, access: Access) {
     // SAFETY: the caller has just taken it.
     unsafe { L::release(&slot.full, access, false) };
-    false
 }

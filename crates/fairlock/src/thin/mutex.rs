@@ -189,10 +189,11 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
         let slot = self.slot(place);
         let Some(again) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
-        self.entered(place, slot, Access::Exclusive, false, || {
-            again.note(me);
-            !slot.full.follows.get() || self.follow_for_ever(slot)
-        })
+        if !self.entered(place, slot, Access::Exclusive, false) {
+            return false;
+        }
+        again.note(me);
+        !slot.full.follows.get() || self.follow_for_ever(slot)
     }
 
     #[inline(never)]
@@ -234,7 +235,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             let slot = self.slot(place);
             let full = &slot.full.lock;
             if let Some(found_free) = self.take_awake(full, &mut collision, until) {
-                if self.entered(place, slot, Access::Exclusive, found_free, || true) {
+                if self.entered(place, slot, Access::Exclusive, found_free) {
                     collision.end::<P>();
                     return self.follow(slot, until);
                 }
@@ -283,9 +284,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             }
             let slot = self.slot(place);
             match slot.full.lock.take_past_queue() {
-                Some(found_free)
-                    if self.entered(place, slot, Access::Exclusive, found_free, || true) =>
-                {
+                Some(found_free) if self.entered(place, slot, Access::Exclusive, found_free) => {
                     return self.try_follow(slot);
                 }
                 None if self.names(place) => return false,

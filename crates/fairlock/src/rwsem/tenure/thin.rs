@@ -120,13 +120,14 @@ impl<P: Platform> Turns<P> {
         if before.is_open_to_new_readers() || before.has_room() && self.may_stay(me, before) {
             return Some(PastQueue { lock: Some(self), access: Access::Shared, before });
         }
-        self.leave_at_once(before)
+        self.leave_at_once(before);
+        None
     }
 
     /// A reader, counted already, that found `before`, may not stay.
     #[cold]
     #[inline(never)]
-    fn leave_at_once(&self, before: Word) -> Option<PastQueue<'_, P>> {
+    fn leave_at_once(&self, before: Word) {
         if before.has_room() {
             self.take_count_back();
         } else {
@@ -134,7 +135,6 @@ impl<P: Platform> Turns<P> {
             // one.
             unsafe { self.unlock_read() };
         }
-        None
     }
 
     /// As [`read_past_queue`](Self::read_past_queue), for writing.

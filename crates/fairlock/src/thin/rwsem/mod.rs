@@ -259,12 +259,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         taken: Option<PastQueue<'_, P>>,
     ) -> bool {
         let Some(taken) = taken else { return false };
-        let access = taken.access;
-        self.entered(word, slot, access, taken.found_free(), || {
-            self.remember(me, word, slot, access, taken.before.readers());
-            taken.note(me);
-            true
-        })
+        if !self.entered(word, slot, taken.access, taken.found_free()) {
+            return false;
+        }
+        self.remember(me, word, slot, taken.access, taken.before.readers());
+        taken.note(me);
+        true
     }
 
     /// Gives up the lock held for writing. It does not touch the lock any more once another thread can
@@ -513,12 +513,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         for _ in 0..ATTEMPTS {
             if word.is_inflated() {
                 let slot = self.slot(word);
-                let then = || {
-                    self.remember(P::thread(), word, slot, access, 0);
-                    true
-                };
                 match full(&slot.full) {
-                    Ok(()) if self.entered(word, slot, access, is_uncontended, then) => {
+                    Ok(()) if self.entered(word, slot, access, is_uncontended) => {
+                        self.remember(P::thread(), word, slot, access, 0);
                         return Entry::Entered;
                     }
                     Err(true) => self.open(word),
@@ -640,12 +637,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     ) -> bool {
         let word = RwWord::inflated(slot.name);
         if let Some(again) = lock.take_again(me, access) {
-            return self.entered(word, slot, access, false, || {
-                // Somebody waits, and decides when it leaves.
-                mark.uncontended.set(false);
-                again.note(me);
-                true
-            });
+            if !self.entered(word, slot, access, false) {
+                return false;
+            }
+            // Somebody waits, and decides when it leaves.
+            mark.uncontended.set(false);
+            again.note(me);
+            return true;
         }
         let taken = match access {
             Access::Shared => lock.read_past_queue(me),

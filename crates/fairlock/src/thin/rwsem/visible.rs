@@ -118,7 +118,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire: owns the lock (rule 3). If the lock has this name still, it had it all the time (V1), and no
         // writer is in the full one.
         let before = slot.full.word.enter(Access::Shared, Ordering::Acquire);
-        before.has_room() && self.names(word) || leave_other::<Self>(slot, Access::Shared)
+        let stays = before.has_room() && self.names(word);
+        if !stays {
+            leave_other::<Self>(slot, Access::Shared);
+        }
+        stays
     }
 
     /// A reader leaves the lock, which had this word and is visible. False if it was revoked meanwhile.
