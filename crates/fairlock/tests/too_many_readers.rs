@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairlock::{Policy, RwLock, RwLockExt, Wait, WaitError};
 
-const MOST_READERS: usize = 1 << (usize::BITS - 9);
+const MOST_READERS: usize = 1 << (usize::BITS - 10);
 
 /// A lock with so many guards forgotten: really, where that does not take years.
 fn forgotten(policy: Policy, guards: usize) -> RwLock<u32> {

@@ -122,7 +122,7 @@ mod native {
     ///
     /// # Panics
     ///
-    /// Reading panics, as in `std`, when no more readers can be counted: 2^55, or 2^23 where a
+    /// Reading panics, as in `std`, when no more readers can be counted: 2^54, or 2^22 where a
     /// pointer has 32 bits; forgotten guards count. Methods that return an error or `None` return
     /// that instead. Nothing else panics.
     ///

@@ -217,7 +217,7 @@ impl<P: Platform> RwSem<P> {
         /// Whether a thread is queued at this instant.
         pub fn has_waiters() -> bool;
 
-        /// Whether the count of readers is full at this instant: 2^55 (2^23 where a pointer
+        /// Whether the count of readers is full at this instant: 2^54 (2^22 where a pointer
         /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
         /// more get in.
         pub fn is_saturated() -> bool;

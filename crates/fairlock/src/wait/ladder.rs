@@ -29,7 +29,7 @@ pub enum WaitError {
     Interrupted,
     /// The token was cancelled.
     Cancelled,
-    /// No more readers can be counted: 2^55 hold the lock, or 2^23 where a pointer has 32 bits.
+    /// No more readers can be counted: 2^54 hold the lock, or 2^22 where a pointer has 32 bits.
     /// Forgotten guards count.
     TooManyReaders,
 }
