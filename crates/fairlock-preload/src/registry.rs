@@ -235,16 +235,19 @@ mod tests {
 
     #[test]
     fn an_abandoned_lock_leaves_its_slot_to_the_next_at_its_address() {
-        let head = &heads(1)[0];
-        let slot = inflate(head, address(head), Kind::Rwlock).unwrap();
-        slot.sem().write();
-        head.clear(); // the program uses its memory for another lock
-        assert!(head.write_at_once());
-        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
-        assert!(slot.sem().is_write_locked());
-        head.clear();
-        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
-        assert!(!slot.sem().is_locked());
+        // Alone: others take away the slots of idle locks.
+        fairlock_testing::alone(|| {
+            let head = &heads(1)[0];
+            let slot = inflate(head, address(head), Kind::Rwlock).unwrap();
+            slot.sem().write();
+            head.clear(); // the program uses its memory for another lock
+            assert!(head.write_at_once());
+            assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
+            assert!(slot.sem().is_write_locked());
+            head.clear();
+            assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
+            assert!(!slot.sem().is_locked());
+        });
     }
 
     #[test]

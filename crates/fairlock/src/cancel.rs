@@ -227,8 +227,8 @@ impl<P: Platform> fmt::Debug for CancelToken<P> {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use core::mem::MaybeUninit;
-    use std::thread;
-    use std::time::{Duration, Instant};
+
+    use fairlock_testing::{join, scope, until};
 
     use super::*;
     use crate::platform::{Native, System, WaitOutcome};
@@ -237,7 +237,7 @@ mod tests {
 
     /// Waits under the token, in a thread of its own, while `f` runs once it is listed.
     fn beside_a_wait(token: &Token, f: impl FnOnce()) {
-        thread::scope(|s| {
+        scope(|s| {
             let waiter = s.spawn(|| {
                 let me = Native::thread();
                 Wait::FOREVER.cancellable(token).begin().listed(me, || {
@@ -246,18 +246,9 @@ mod tests {
                     }
                 });
             });
-            let until = |what: &dyn Fn() -> bool| {
-                let began = Instant::now();
-                while !what() {
-                    if began.elapsed() > Duration::from_secs(30) {
-                        std::process::abort(); // the scope would wait for the waiter
-                    }
-                    thread::yield_now();
-                }
-            };
-            until(&|| token.first.load(Ordering::Relaxed) != 0);
+            until(|| token.first.load(Ordering::Relaxed) != 0);
             f();
-            until(&|| waiter.is_finished());
+            join(waiter);
         });
         assert_eq!(token.first.load(Ordering::Relaxed), 0);
     }

@@ -23,6 +23,8 @@ use fairlock_testing::{rounds, scope};
 
 /// Turns of the reader in a batch.
 const TURNS: u32 = 1 << 20;
+/// Rounds of the writer, at most: the reader may have no CPU for as long as it likes.
+const ROUNDS: usize = 16 * TURNS as usize;
 
 /// On cache lines of their own, as in locks.
 #[derive(Default)]
@@ -52,7 +54,7 @@ impl Litmus {
     /// Which turn the writer sees in each round; the first round is 1.
     fn write(&self, barrier: fn()) -> Vec<u32> {
         let mut seen = vec![0];
-        while !self.has_ended.load(Ordering::Acquire) {
+        while !self.has_ended.load(Ordering::Acquire) && seen.len() < ROUNDS {
             self.word.0.store(seen.len() as u32, Ordering::Release);
             barrier();
             seen.push(self.slot.0.load(Ordering::Acquire));

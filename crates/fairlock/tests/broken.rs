@@ -79,8 +79,9 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
 
     fn lock_exclusive(&self) {
         if FAULT == SERVES_READERS_ONLY {
-            // Looks now and then: it has no place in a queue. As the check counts time, too.
-            let pause = || within(Duration::from_millis(100), || false);
+            // Looks now and then: it has no place in a queue. As the check counts time, too, of which the checking
+            // thread may have less.
+            let pause = || within(Duration::from_millis(400), || false);
             while !self.take(false, |inside| inside == 0, |_| WRITER) {
                 pause();
             }

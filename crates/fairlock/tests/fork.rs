@@ -1,7 +1,9 @@
 //! Locks that the child of a fork makes work there, whatever its parent's other threads were
 //! about to do to what the process shares.
 //!
-//! Not with `deadlock_detection`: the standard library has a mutex for backtraces.
+//! A child has the mutexes of the standard library as they were at the fork, which somebody has while a thread begins
+//! or ends. So each test is alone, and no thread of it does that meanwhile. And not with `deadlock_detection`, as there
+//! is such a mutex for backtraces.
 #![cfg(all(target_os = "linux", not(any(feature = "deadlock_detection", miri))))]
 
 use std::sync::Barrier;
@@ -10,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairlock::{Condvar, Mutex, Policy, RwLock, RwLockExt};
-use fairlock_testing::{in_child, scope};
+use fairlock_testing::{alone, in_child, scope, until};
 
 const THREADS: usize = 3;
 
@@ -45,24 +47,26 @@ fn contend(sections: usize) {
 
 #[test]
 fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
-    let (mutex, rwlock) = (Mutex::new(0), RwLock::new(0));
-    let stop = AtomicBool::new(false);
-    scope(|s| {
-        // The same threads all the time: one that begins or ends has a mutex of the standard
-        // library, which the child's threads would wait for.
-        for _ in 0..THREADS {
-            s.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    *mutex.lock() += 1;
-                    *rwlock.write() += 1;
-                    *RwLock::with_policy(Policy::WRITER_PHASE, 0).write() += 1;
-                }
-            });
-        }
-        for _ in 0..200 {
-            in_child(|| contend(2));
-        }
-        stop.store(true, Ordering::Relaxed);
+    alone(|| {
+        let (mutex, rwlock) = (Mutex::new(0), RwLock::new(0));
+        let (all_run, stop) = (Barrier::new(THREADS + 1), AtomicBool::new(false));
+        scope(|s| {
+            for _ in 0..THREADS {
+                s.spawn(|| {
+                    all_run.wait();
+                    while !stop.load(Ordering::Relaxed) {
+                        *mutex.lock() += 1;
+                        *rwlock.write() += 1;
+                        *RwLock::with_policy(Policy::WRITER_PHASE, 0).write() += 1;
+                    }
+                });
+            }
+            all_run.wait();
+            for _ in 0..200 {
+                in_child(|| contend(2));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     });
 }
 
@@ -70,29 +74,38 @@ fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
 /// the mutex that they wait with, which is full. (They were queued at the mutex, and never came.)
 #[test]
 fn a_mutex_of_a_child_serves_nobody_of_its_parent() {
-    let (mutex, condvar) = (&Mutex::new(false), &Condvar::new());
-    scope(|s| {
-        for _ in 0..THREADS {
-            s.spawn(|| condvar.wait_while(&mut mutex.lock(), |over| !*over));
-        }
-        // They come to wait for the mutex, and leave it full; then they sleep.
-        let held = mutex.lock();
-        s.spawn(|| drop(mutex.lock()));
-        thread::sleep(Duration::from_millis(20));
-        drop(held);
-        thread::sleep(Duration::from_millis(20));
-        in_child(|| {
-            let over = mutex.lock();
-            condvar.notify_all();
-            drop(over);
-            contend(50);
-            let end = Instant::now() + Duration::from_millis(50);
-            while Instant::now() < end {
-                let _held = mutex.lock();
-                thread::sleep(Duration::from_micros(100));
+    alone(|| {
+        let (mutex, condvar) = (&Mutex::new((0, false)), &Condvar::new());
+        scope(|s| {
+            for _ in 0..THREADS {
+                s.spawn(|| {
+                    let mut state = mutex.lock();
+                    state.0 += 1;
+                    condvar.wait_while(&mut state, |(_, over)| !*over);
+                });
             }
+            until(|| mutex.lock().0 == THREADS);
+            let held = mutex.lock();
+            let waiter = s.spawn(|| drop(mutex.lock()));
+            // SAFETY: only looked at.
+            until(|| unsafe { mutex.raw() }.is_contended());
+            drop(held);
+            waiter.join().unwrap();
+            // They wait; now they sleep, too, most likely.
+            thread::sleep(Duration::from_millis(20));
+            in_child(|| {
+                let over = mutex.lock();
+                condvar.notify_all();
+                drop(over);
+                contend(50);
+                let end = Instant::now() + Duration::from_millis(50);
+                while Instant::now() < end {
+                    let _held = mutex.lock();
+                    thread::sleep(Duration::from_micros(100));
+                }
+            });
+            mutex.lock().1 = true;
+            condvar.notify_all();
         });
-        *mutex.lock() = true;
-        condvar.notify_all();
     });
 }

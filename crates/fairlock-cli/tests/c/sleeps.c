@@ -1,30 +1,13 @@
 /* A wait for what nobody holds. The argument says for what. */
 #define _GNU_SOURCE
+#include "asleep.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t the_condition = PTHREAD_COND_INITIALIZER;
-
-static _Atomic int tid;
-
-static void until_it_sleeps(void) {
-    char path[64], state = 0;
-    while (tid == 0 || state != 'S') {
-        usleep(100);
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-        FILE *file = fopen(path, "r");
-        if (file && fscanf(file, "%*d %*s %c", &state) != 1)
-            abort();
-        if (file)
-            fclose(file);
-    }
-}
 
 /* A worker of a pool, for whom there is no work. */
 static void *condition(void *unused) {

@@ -1,14 +1,15 @@
 /* The lock is released by the last call of a function, which is a jump. */
+#define _GNU_SOURCE
+#include "asleep.h"
 #include <pthread.h>
-#include <unistd.h>
 
 pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void *waiter(void *waits) {
-    *(volatile int *)waits = 1;
+static void *waiter(void *unused) {
+    tid = gettid();
     pthread_mutex_lock(&the_mutex);
     pthread_mutex_unlock(&the_mutex);
-    return NULL;
+    return unused;
 }
 
 __attribute__((noinline)) static int releases(void) {
@@ -17,12 +18,10 @@ __attribute__((noinline)) static int releases(void) {
 }
 
 int main(void) {
-    static volatile int waits;
     pthread_t thread;
     pthread_mutex_lock(&the_mutex);
-    pthread_create(&thread, NULL, waiter, (void *)&waits);
-    while (!waits)
-        usleep(100);
+    pthread_create(&thread, NULL, waiter, NULL);
+    until_it_sleeps();
     int result = releases();
     pthread_join(thread, NULL);
     return result;

@@ -1,29 +1,28 @@
 /* One lock, for which somebody has to wait. The argument is its exit code. */
+#define _GNU_SOURCE
+#include "asleep.h"
 #include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 pthread_rwlock_t the_lock = PTHREAD_RWLOCK_INITIALIZER;
 
-static void *reader(void *waits) {
-    *(volatile int *)waits = 1;
+static void *reader(void *unused) {
+    tid = gettid();
     pthread_rwlock_rdlock(&the_lock);
     pthread_rwlock_unlock(&the_lock);
-    return NULL;
+    return unused;
 }
 
 int main(int argc, char **argv) {
-    static volatile int waits;
     pthread_t thread;
     pthread_rwlock_wrlock(&the_lock);
-    pthread_create(&thread, NULL, reader, (void *)&waits);
-    while (!waits)
-        usleep(100);
+    pthread_create(&thread, NULL, reader, NULL);
+    until_it_sleeps();
     usleep(30000);
     pthread_rwlock_unlock(&the_lock);
     pthread_join(thread, NULL);
 #ifdef STAYS
-    if (write(1, "\n", 1) < 0 || read(0, (void *)&waits, 1) < 0)
+    char byte;
+    if (write(1, "\n", 1) < 0 || read(0, &byte, 1) < 0)
         return 1;
 #endif
     return argc > 1 ? atoi(argv[1]) : 0;

@@ -8,11 +8,10 @@ use super::{TINY, rows, run_json};
 fn a_free_lock_that_is_not_given_away_is_found() {
     let args = ["bench", "idle", "--locks", "broken:unfair", "--form", "mutex", "--runs", "1"];
     let cell = ["--case", "sleep", "--holder", "away", "--section", "30000", "--secs", "0.5"];
-    let document = run_json(&[&args[..], &cell].concat(), 0);
+    let args = [&args[..], &cell].concat();
     // It goes to another thread only when it has been idle for 40 ms, of which those are missing for
-    // which whoever released it had no CPU before it looked at the clock. The longest of many.
-    let row = &document["rows"][0];
-    assert!(row["free_max_ns"].as_u64() >= Some(20_000_000), "{row}");
+    // which whoever released it had no CPU before it looked at the clock. The longest of many, if there was a CPU.
+    until(|| run_json(&args, 0)["rows"][0]["free_max_ns"].as_u64() >= Some(20_000_000));
 }
 
 /// Runs in which two threads meet at least once, even if CPUs are few: the first that fails
@@ -44,10 +43,10 @@ fn a_lock_that_starves_is_counted() {
     until(|| {
         let document = run_json(&args, 0);
         let row = &document["rows"][0];
-        assert!(row["starved_threads"].as_u64() >= Some(15), "{row}");
-        // The starved threads waited through the whole window, but for those that had no CPU
-        // for most of it: then it is tried again.
-        row["wait_max_ns"].as_u64() >= Some(50_000_000)
+        // All but one starve, and wait through the whole window; but for those that had no CPU for most of it, or if
+        // that one had none for so long that the lock went to another: then it is tried again.
+        row["starved_threads"].as_u64() >= Some(15)
+            && row["wait_max_ns"].as_u64() >= Some(50_000_000)
     });
 }
 

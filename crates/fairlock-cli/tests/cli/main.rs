@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fairlock_testing as _; // the watchdog
+use fairlock_testing::until;
 use serde_json::Value;
 
 /// A measurement as short as it can be.
@@ -45,6 +45,17 @@ fn run_json(args: &[&str], code: i32) -> Value {
     assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
     assert_eq!(entries(dir.path()), ["out.json"]);
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+/// As [`run_json`], once a wait was measured in each of these rows: in so short a time there may have been no CPU.
+fn run_json_until_measured(args: &[&str], rows: impl Fn(&Value) -> bool) -> Value {
+    let mut document = Value::Null;
+    until(|| {
+        document = run_json(args, 0);
+        let all = document["rows"].as_array().expect("rows");
+        all.iter().filter(|row| rows(row)).all(|row| row["wait_max_ns"].is_number())
+    });
+    document
 }
 
 fn entries(dir: &Path) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{TINY, entries, rows, run, run_json, stderr, stdout};
+use super::{TINY, entries, rows, run, run_json, run_json_until_measured, stderr, stdout};
 
 /// What is known of each side of a cell.
 const FIGURES: [&str; 9] = [
@@ -123,7 +123,8 @@ fn why_waits_were_long_is_said_of_waits_that_were_measured() {
 #[test]
 fn json_has_the_documented_schema() {
     let args = ["bench", "handoff", "reader-spin", "read-mostly", "--locks", "std,parking_lot"];
-    let document = run_json(&[&args[..], &TINY, &["--cs-load", "1,20"]].concat(), 0);
+    let args = [&args[..], &TINY, &["--cs-load", "1,20"]].concat();
+    let document = run_json_until_measured(&args, |row| row["workload"] == "handoff");
     assert_eq!(document["schema"], "fairlock/1");
     assert!(document["command"].as_str().unwrap().starts_with("fairlock bench handoff"));
     assert_eq!(document["interrupted"], false);
@@ -167,8 +168,10 @@ fn batch_has_the_documented_rows_for_every_mutex() {
     // As many threads as can run at once: a lock that spins in order of arrival
     // hardly moves with more.
     let args = ["bench", "batch", "--overcommit", "1", "--secs", "0.02", "--runs", "1"];
-    let document = run_json(&args, 0);
-    for lock in ["fairlock:adaptive", "fairlock:batch8", "ref:mcs", "std", "pthread:spin"] {
+    let locks = ["fairlock:adaptive", "fairlock:batch8", "ref:mcs", "std", "pthread:spin"];
+    let document =
+        run_json_until_measured(&args, |row| locks.iter().any(|lock| row["lock"] == *lock));
+    for lock in locks {
         let rows = rows(&document, "lock", lock);
         let cases: Vec<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
         assert_eq!(cases, ["tiny", "chunks"], "{lock}");
@@ -186,8 +189,12 @@ fn batch_has_the_documented_rows_for_every_mutex() {
 fn range_has_the_documented_rows_for_every_range_lock() {
     let args = ["bench", "range", "--secs", "0.02", "--runs", "1", "--threads", "2"];
     let narrow = ["--section", "100", "--held", "0,16", "--shape", "disjoint,random"];
-    let document = run_json(&[&args[..], &narrow].concat(), 0);
-    for lock in ["fairlock:range", "fairlock:range_fifo", "fcntl"] {
+    let (locks, costs) = (["fairlock:range", "fairlock:range_fifo", "fcntl"], ["read", "write"]);
+    let document = run_json_until_measured(&[&args[..], &narrow].concat(), |row| {
+        locks.iter().any(|lock| row["lock"] == *lock)
+            && costs.iter().all(|case| row["case"] != *case)
+    });
+    for lock in locks {
         let rows = rows(&document, "lock", lock);
         for case in ["full_write", "full_read", "full_mixed", "array", "wide", "file"] {
             let of_case: Vec<_> = rows.iter().filter(|row| row["case"] == case).collect();
@@ -198,7 +205,7 @@ fn range_has_the_documented_rows_for_every_range_lock() {
                 assert_eq!(row["shape"].is_string() && row["reads_percent"].is_number(), is_array);
             }
         }
-        for side in ["read", "write"] {
+        for side in costs {
             let cost = rows.iter().filter(|row| row["case"] == side);
             let held: Vec<_> = cost.map(|row| row["held"].as_u64().unwrap()).collect();
             assert_eq!(held, [0, 16], "{lock}");
@@ -211,12 +218,16 @@ fn range_has_the_documented_rows_for_every_range_lock() {
     assert!(of("ref:mcs").is_empty());
 }
 
-/// The rows of each form of a lock that stand for whole cells, of a workload that draws its
-/// operations: checks the keys that they have, and that no cell is missing.
+/// Whether the row stands for a whole cell, of a workload that draws its operations.
+fn is_whole(row: &Value) -> bool {
+    row["reads_percent"] == 0 || row["side"] == "all"
+}
+
+/// The rows of each form of a lock that stand for whole cells, of such a workload: checks the keys that they
+/// have, and that no cell is missing.
 fn drawn_rows<'a>(document: &'a Value, form: &str, lock: &str, cells: usize) -> Vec<&'a Value> {
-    let is_whole = |row: &&Value| row["reads_percent"] == 0 || row["side"] == "all";
     let of_lock = rows(document, "lock", lock).into_iter().filter(|row| row["form"] == form);
-    let whole: Vec<_> = of_lock.filter(is_whole).collect();
+    let whole: Vec<_> = of_lock.filter(|row| is_whole(row)).collect();
     assert_eq!(whole.len(), cells, "{form} {lock}");
     for row in &whole {
         assert_eq!(row["case"], "busy");
@@ -246,7 +257,7 @@ const OURS: [(&str, &str); 3] =
 fn think_has_the_documented_rows_in_every_form() {
     let args = ["bench", "think", "--secs", "0.02", "--runs", "1", "--threads", "2"];
     let cells = ["--section", "10", "--outside", "0,10", "--reads", "0,50"];
-    let document = run_json(&[&args[..], &cells].concat(), 0);
+    let document = run_json_until_measured(&[&args[..], &cells].concat(), is_whole);
     for (form, ours) in OURS {
         for lock in [ours, "std", "parking_lot", "parking_lot_0.12"] {
             let count = if form == "mutex" { 2 } else { 4 };
@@ -263,7 +274,8 @@ fn think_has_the_documented_rows_in_every_form() {
 #[test]
 fn spread_has_the_documented_rows_in_every_form() {
     let args = ["bench", "spread", "--secs", "0.02", "--runs", "1", "--threads", "4"];
-    let document = run_json(&[&args[..], &["--among", "1,64", "--reads", "0,90"]].concat(), 0);
+    let few = ["--among", "1,64", "--reads", "0,90"];
+    let document = run_json_until_measured(&[&args[..], &few].concat(), is_whole);
     for (form, ours) in OURS {
         for lock in [ours, "std", "parking_lot"] {
             let count = if form == "mutex" { 2 } else { 4 };

@@ -138,14 +138,17 @@ mod tests {
     #[test]
     fn a_wait_on_the_real_clock_ends_when_that_clock_says_so() {
         let waits = Cell::new(0);
-        let end = realtime() + 50_000_000;
-        let result = Until::Realtime(end).wait(|deadline| {
-            waits.set(waits.get() + 1);
-            assert!(deadline > 0);
-            if realtime() >= end { Err(WaitError::TimedOut) } else { early() }
-        });
-        assert_eq!(result, Err(ETIMEDOUT));
-        assert!(realtime() >= end && waits.get() > 1);
+        // It waits once if it has no CPU until then.
+        while waits.replace(0) < 2 {
+            let end = realtime() + 50_000_000;
+            let result = Until::Realtime(end).wait(|deadline| {
+                waits.set(waits.get() + 1);
+                assert!(deadline > 0);
+                if realtime() >= end { Err(WaitError::TimedOut) } else { early() }
+            });
+            assert_eq!(result, Err(ETIMEDOUT));
+            assert!(realtime() >= end);
+        }
     }
 
     fn early() -> Result<(), WaitError> {

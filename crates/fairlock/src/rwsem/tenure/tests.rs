@@ -36,6 +36,8 @@ fn busy() -> Turns<Native> {
 fn a_lock_is_told_of_its_steals_once() {
     let lock = busy();
     let me = Native::thread();
+    // Those of the thread that had the record before.
+    me.tenure.unreported_steals.set(0);
     let at_once = || lock.steal_at_once(Access::Exclusive);
     let again = || lock.take_again(me, Access::Exclusive).map(|again| again.note(me)).is_some();
     let cases: [(bool, &dyn Fn() -> bool); 4] =

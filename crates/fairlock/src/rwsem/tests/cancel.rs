@@ -178,8 +178,8 @@ fn wait_is_interrupted_although_it_is_woken_at_the_same_time() {
                 lock.read_with(Wait::FOREVER.interruptible())
             });
             let ((thread, id), record) = who.recv().unwrap();
-            until(|| waiters(lock) == 1 && rules::sleeps(id));
-            thread::sleep(Duration::from_millis(20));
+            // Nowhere else from then on: a signal that comes while it is on its way there is not told.
+            until(|| record.is_asleep() && rules::sleeps(id));
             // SAFETY: the thread has not been joined, so its id is valid.
             unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
             until(|| HANDLER_RUNS.load(Ordering::SeqCst));

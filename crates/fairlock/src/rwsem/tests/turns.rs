@@ -64,7 +64,8 @@ fn reader_is_served_among_writers_that_downgrade() {
             let before = writes.load(Ordering::Relaxed);
             until(|| {
                 let during = writes.load(Ordering::Relaxed) - before;
-                if during > 50 {
+                // For many times as long as the reader may have no CPU.
+                if during > 1_000 {
                     end(&format!("{during} writes while one reader waited"));
                 }
                 served.load(Ordering::Relaxed)
