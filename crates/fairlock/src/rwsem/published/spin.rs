@@ -302,6 +302,17 @@ mod tests {
     }
 
     #[test]
+    fn the_one_reader_that_may_spin_is_each_time_another() {
+        let lock = lock(ReaderSpin::One);
+        let [first, second] = [(); 2].map(|()| {
+            let stolen = lock.kernel().spin_for_read(Native::thread(), &WaitContext::FOREVER);
+            lock.word.store(Word::FREE);
+            stolen
+        });
+        assert_eq!((first, second), (Native::cpus() > 1, first));
+    }
+
+    #[test]
     fn a_spinner_has_more_patience_with_more_readers() {
         let patience_for = |readers| patience_ns(Word::FREE.with_readers(readers));
         assert_eq!(patience_for(1), 10_500);

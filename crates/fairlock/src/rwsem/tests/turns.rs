@@ -176,3 +176,43 @@ fn readers_that_sleep_inside_let_the_others_in() {
         done.store(true, Ordering::SeqCst);
     });
 }
+
+/// Else they would have one after the other what they could have together.
+#[test]
+fn readers_in_the_queue_join_one_that_goes_past_it() {
+    use ReaderSpin::*;
+    for reader_spin in [Off, One, On, Always, Adaptive] {
+        let policy = PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF };
+        let lock = &Lock::new(Policy::published(policy));
+        lock.write();
+        scope(|s| {
+            let reader = visit_asleep(&s, lock, Kind::Reader);
+            // As if the wake-up of its release were still to come.
+            lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+            lock.read();
+            join(reader);
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        });
+        assert_free(lock);
+    }
+}
+
+/// Under `Always`, a writer that knew of a vain spin tells readers.
+#[test]
+fn a_writer_that_would_have_spun_in_vain_discourages_readers() {
+    let policy = PublishedPolicy { reader_spin: ReaderSpin::Always, ..PublishedPolicy::HANDOFF };
+    let lock = &Lock::new(Policy::published(policy));
+    lock.read();
+    lock.kernel().set_nonspinnable();
+    scope(|s| {
+        let writer = s.spawn(|| lock.write());
+        until(|| waiters(lock) == 1);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        join(writer);
+        assert!(lock.kernel().readers_are_discouraged());
+        // SAFETY: taken by that thread.
+        unsafe { lock.unlock_write() };
+    });
+}
