@@ -10,6 +10,7 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use super::model::{Model, POSITIONS, Places, span};
 use crate::fault::{Fault, with_fault};
 use crate::range::span::Span;
+use crate::range::stripes::regions::Regions;
 use crate::range::tree::ranges::Ranges;
 use crate::range::tree::{Id, name};
 use crate::range::{Hold, Place};
@@ -252,6 +253,21 @@ fn a_tree_stays_whole_where_a_block_is_nearly_empty() {
         ranges.remove(id, |_, _| unreachable!());
         ranges.check_tree();
     }
+}
+
+/// Which holds ranges in slots of it, whose holders the tree counts.
+#[test]
+fn a_stripe_opens_when_the_last_that_keeps_it_closed_leaves() {
+    let mut ranges = Ranges::<u32>::new();
+    ranges.set_regions(Some(Regions::new(3, 16, true)));
+    ranges.keep_closed(5);
+    ranges.keep_closed(5);
+    ranges.regions.as_mut().unwrap().note_closed(5);
+    let mut opens = || {
+        ranges.let_open(5);
+        ranges.regions.as_mut().unwrap().next_to_open()
+    };
+    assert_eq!([opens(), opens()], [None, Some(5)]);
 }
 
 /// The next number would be the name of a range in two stripes.

@@ -613,3 +613,21 @@ fn what_becomes_of_a_wait_is_counted_and_remembered() {
     // SAFETY: taken above.
     unsafe { lock.unlock_read() };
 }
+
+/// By the budget, tenures are longer the more it costs to wake the waiter that is next.
+#[test]
+fn what_a_wake_up_costs_is_part_of_what_is_planned() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    let next = Waiter::new(Access::Exclusive, me, 0, 0);
+    let before = lock.planned_ns(100_000, false);
+    me.tenure.wake_cost.set(1_000_000);
+    lock.with_queue(|q| {
+        // SAFETY: it leaves in this frame, with the lock.
+        unsafe { lock.arrive(q, &next, &mut FewWakes::new()) };
+        assert!(lock.take(q, &next, Native::now(), &mut FewWakes::new()));
+    });
+    assert!(lock.planned_ns(100_000, false) > before);
+    // SAFETY: just taken.
+    unsafe { lock.unlock_write() };
+}
