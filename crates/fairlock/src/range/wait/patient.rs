@@ -476,27 +476,6 @@ mod tests {
         }
     }
 
-    /// Beside a waiter in the tree, which counts the range in a slot.
-    #[test]
-    fn whoever_turns_from_writing_to_reading_in_a_counted_slot_wakes_a_reader() {
-        let lock = &lock(Held::Slots);
-        let held = lock.write(0..10).unwrap();
-        let queued = writer(5..15);
-        // SAFETY: it is taken out below, in this frame.
-        let enqueue =
-            |q: &mut _, wakes: &mut _| unsafe { lock.core.enqueue(q, &queued, false, wakes) };
-        assert!(lock.core.with_queue_and_wakes(enqueue).is_ok());
-        let waiters = [waiter(0..5, Kind::Reader, 0)];
-        listed(lock, &waiters, || {
-            assert_eq!(awake(&waiters), [false]);
-            let reader = held.downgrade();
-            assert_eq!(awake(&waiters), [true]);
-            drop(reader);
-        });
-        let granted = lock.core.with_queue_and_wakes(|q, wakes| q.take_out(&queued, wakes));
-        lock.core.release_node(granted.expect("nobody is in its way"));
-    }
-
     #[test]
     fn a_range_that_nobody_sleeps_for_is_not_watched_when_it_was_left() {
         for place in [Held::Slots, Held::Stripes] {
