@@ -400,6 +400,41 @@ mod tests {
         assert!(slots.aside_that(|_| true).is_none());
     }
 
+    /// Whoever has pinned it may have come too late, and looks at it.
+    #[test]
+    fn a_slot_that_is_pinned_is_given_to_no_lock() {
+        let slots = Slots::<Linux, RwSem<Linux>>::new_const();
+        let slot = slots.take_sealed();
+        let pin = slot.pin().ok();
+        slots.give(slot);
+        assert_ne!(slots.take_sealed().index, slot.index);
+        drop(pin);
+        assert_eq!(slots.take_sealed().index, slot.index);
+    }
+
+    /// Who reads by a slot of its record is in no count of the lock.
+    #[test]
+    fn a_child_waits_for_no_visible_reader_of_its_parent() {
+        fairlock_testing::alone(|| {
+            let lock = &ThinRwSem::<Linux>::new_const();
+            if !lock.show_readers() {
+                return;
+            }
+            let [reads, forked] = &[(); 2].map(|()| Barrier::new(2));
+            thread::scope(|s| {
+                s.spawn(|| {
+                    lock.read();
+                    reads.wait();
+                    forked.wait();
+                });
+                reads.wait();
+                assert!(lock.is_locked());
+                fairlock_testing::in_child(|| assert!(!lock.is_locked() && lock.try_write()));
+                forked.wait();
+            });
+        });
+    }
+
     #[test]
     fn a_child_waits_for_nothing_that_a_thread_of_its_parent_had() {
         fairlock_testing::alone(|| {

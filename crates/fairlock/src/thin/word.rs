@@ -269,7 +269,7 @@ impl RwWord {
         if self.is_watched() { Self::of_readers(self.readers()) } else { self }
     }
 
-    /// The thin lock, in which no writer is, watched with this number. `None` if it cannot be.
+    /// The thin lock, in which no writer is, watched with this number. `None` if it cannot be, or is something else.
     pub(super) fn watched(self, number: u64) -> Option<Self> {
         self.numbered(WATCHED, number)
     }

@@ -10,6 +10,7 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use super::model::{Model, POSITIONS, Places, span};
 use crate::fault::{Fault, with_fault};
 use crate::range::span::Span;
+use crate::range::stripes::regions::Regions;
 use crate::range::tree::ranges::Ranges;
 use crate::range::tree::{Id, name};
 use crate::range::{Hold, Place};
@@ -119,8 +120,7 @@ impl Beside {
             Step::Shrink(n, a, b) => {
                 let Some(name) = choose(&self.model, true, n) else { return Ok(()) };
                 let to = part(self.model.find(name).places, a, b);
-                let id = ranges.shrink(self.nodes[&name], span(to), |w, _| granted.push(w));
-                self.nodes.insert(name, id);
+                ranges.shrink(self.nodes[&name], span(to), |w, _| granted.push(w));
                 self.model.shrink(name, to)
             }
             Step::Split(n, at) => {
@@ -210,7 +210,7 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
             (4, Some((span, _, id))) => {
                 let start = span.start() + next(span.last() - span.start() + 1);
                 *span = Span::closed(start, start + next(span.last() - start + 1));
-                *id = ranges.shrink(*id, *span, nobody);
+                ranges.shrink(*id, *span, nobody);
             }
             (5, Some((span, kind, id))) if span.start() < span.last() => {
                 let mid = span.start() + 1 + next(span.last() - span.start());
@@ -240,6 +240,34 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
     held.into_iter().for_each(|(.., id)| ranges.remove(id, nobody));
     ranges.check_tree();
     assert!(ranges.is_empty());
+}
+
+/// A block that is not the root may have one block below it.
+#[test]
+fn a_tree_stays_whole_where_a_block_is_nearly_empty() {
+    let mut ranges = Ranges::<u32>::new();
+    let hold = |at| ranges.insert_held(Span::closed(at, at), Kind::Writer, 0, 0);
+    // Three blocks of sixteen blocks of sixteen ranges each.
+    let held: Vec<_> = (0..3 * 16 * 16).map(hold).collect();
+    for &id in &held[16 * 16..2 * 16 * 16 - 16] {
+        ranges.remove(id, |_, _| unreachable!());
+        ranges.check_tree();
+    }
+}
+
+/// Which holds ranges in slots of it, whose holders the tree counts.
+#[test]
+fn a_stripe_opens_when_the_last_that_keeps_it_closed_leaves() {
+    let mut ranges = Ranges::<u32>::new();
+    ranges.set_regions(Some(Regions::new(3, 16, true)));
+    ranges.keep_closed(5);
+    ranges.keep_closed(5);
+    ranges.regions.as_mut().unwrap().note_closed(5);
+    let mut opens = || {
+        ranges.let_open(5);
+        ranges.regions.as_mut().unwrap().next_to_open()
+    };
+    assert_eq!([opens(), opens()], [None, Some(5)]);
 }
 
 /// The next number would be the name of a range in two stripes.

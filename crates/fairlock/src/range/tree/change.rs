@@ -71,7 +71,8 @@ impl<P: Platform> Core<P> {
         self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, from, kind, wakes);
             q.note_left(from);
-            Hold::node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
+            q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes));
+            Hold::node(id)
         })
     }
 
@@ -134,7 +135,8 @@ impl<P: Platform> Core<P> {
             // The slot may have been entered when its range could not be read.
             id => {
                 q.note_left(q.ranges.span(id));
-                q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes))
+                q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes));
+                id
             }
         };
         // A thread that looks at the slot from here on finds it empty, then left, and then looks at

@@ -296,20 +296,20 @@ impl<W: Copy> Ranges<W> {
         self.check();
     }
 
-    /// Gives up all of a held range but `span`, which is part of it. Returns its
-    /// new name.
-    pub(in crate::range) fn shrink(
-        &mut self,
-        id: Id,
-        span: Span,
-        mut granted: impl FnMut(W, Id),
-    ) -> Id {
+    /// Gives up all of a held range but `span`, which is part of it.
+    pub(in crate::range) fn shrink(&mut self, id: Id, span: Span, mut granted: impl FnMut(W, Id)) {
         let (before, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(before.contains(&span));
         self.let_go(id, before, kind, |other, _| !other.overlaps(&span), &mut granted);
-        let id = self.move_to(id, span);
+        if before.start() == span.start() {
+            self.set_last(id, span.last());
+        } else {
+            self.take(id);
+            // The name that was just given up is the first to be used again: its entry stays.
+            let again = self.put(span, kind);
+            debug_assert_eq!(again, id);
+        }
         self.check();
-        id
     }
 
     /// Splits a held range before `mid`, which is in it and not its start.
@@ -401,20 +401,6 @@ impl<W: Copy> Ranges<W> {
             }
             ControlFlow::Continue(())
         });
-    }
-
-    /// Gives a node another range. Returns its name.
-    fn move_to(&mut self, id: Id, span: Span) -> Id {
-        if self.tree.span(id).start() == span.start() {
-            self.set_last(id, span.last());
-            return id;
-        }
-        let kind = self.tree.kind(id);
-        self.take(id);
-        // The name that was just given up is the first to be used again.
-        let moved = self.put(span, kind);
-        self.entries.swap(id as usize, moved as usize);
-        moved
     }
 
     /// Adds a range to the tree: every way in comes here.

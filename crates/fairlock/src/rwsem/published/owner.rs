@@ -170,6 +170,23 @@ mod tests {
         assert_eq!(may_run(other), Native::cpu().is_none());
     }
 
+    /// The turn that it begins for its side began then.
+    #[test]
+    fn when_a_writer_comes_after_readers_is_noted() {
+        let lock = &Lock::new(Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Adaptive,
+            ..PublishedPolicy::HANDOFF
+        }));
+        let since = Native::now();
+        let kernel = lock.kernel();
+        kernel.note_writer(Native::thread());
+        assert!(!kernel.near.is_reader_owned() && kernel.lines.preference.written() == 0);
+        kernel.note_readers();
+        assert!(kernel.near.is_reader_owned());
+        kernel.note_writer(Native::thread());
+        assert!(!kernel.near.is_reader_owned() && kernel.lines.preference.written() >= since);
+    }
+
     #[test]
     fn readers_are_discouraged_by_a_vain_spin_until_a_writer_knows_of_none() {
         let lock = &Lock::new(Policy::published(PublishedPolicy {

@@ -239,8 +239,11 @@ fn patience_ns(word: Word) -> u64 {
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
+    use fairlock_testing::{join, scope};
+
     use super::*;
     use crate::platform::{Native, System};
+    use crate::rwsem::tests::visit_asleep;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;
@@ -299,6 +302,32 @@ mod tests {
         assert_eq!(steals(ReaderSpin::One), (true, false));
         assert_eq!(steals(ReaderSpin::On), (true, false));
         assert_eq!(steals(ReaderSpin::Always), (false, false));
+    }
+
+    #[test]
+    fn the_one_reader_that_may_spin_is_each_time_another() {
+        let lock = lock(ReaderSpin::One);
+        let [first, second] = [(); 2].map(|()| {
+            let stolen = lock.kernel().spin_for_read(Native::thread(), &WaitContext::FOREVER);
+            lock.word.store(Word::FREE);
+            stolen
+        });
+        assert_eq!((first, second), (Native::cpus() > 1, first));
+    }
+
+    #[test]
+    fn readers_in_the_queue_join_one_that_has_spun() {
+        let lock = &lock(ReaderSpin::Always);
+        lock.write();
+        scope(|s| {
+            let reader = visit_asleep(&s, lock, Kind::Reader);
+            // As if the wake-up of its release were still to come.
+            lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+            assert!(matches!(lock.kernel().look(Kind::Reader), Look::Stolen));
+            join(reader);
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        });
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl<P: Platform> Kernel<P> {
 
     /// A reader that may not stay takes its count back. The count may have kept a woken writer out:
     /// then that writer is woken again (rule 15).
-    pub(super) fn take_back_count(&self) {
+    pub(crate) fn take_back_count(&self) {
         // Relaxed: the reader owned nothing.
         let before = self.word.leave(Access::Shared, Ordering::Relaxed);
         if before.has_waiters() && !before.is_written() && before.readers() == 1 {

@@ -211,6 +211,17 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
     assert!(write(&|| lock.steal_at_once(Access::Exclusive)));
     assert!(write(&|| lock.write_again()));
     assert!(write(&|| lock.take_past_queue().is_some()));
+    assert!(write(&|| {
+        let waiter = Waiter::new(Access::Exclusive, me, 0, 0);
+        let mut wakes = FewWakes::new();
+        lock.with_queue(|q| {
+            // SAFETY: it leaves in this frame, with the lock.
+            unsafe { lock.arrive(q, &waiter, &mut wakes) };
+            me.tenure.ages.note(lock.id(), 5_000_000, Native::now());
+            lock.take(q, &waiter, Native::now(), &mut wakes)
+        }) && me.tenure.ages.at(lock.id()).is_none()
+    }));
+    lock.seem_awaited(true);
     me.tenure.writes(0);
     assert!(lock.upgradable_past_queue(me).map(|taken| taken.note(me)).is_some());
     assert!(me.tenure.wrote(lock.id()));
@@ -393,8 +404,9 @@ fn an_invited_reader_that_gives_up_has_others_invited() {
         assert!(lock.take(q, first, Native::now(), &mut wakes), "it is next");
         second.set_state(INVITED);
         third.set_state(WAITING);
-        lock.leave(q, second, &mut wakes);
-        assert_eq!(third.state(), INVITED);
+        let mut woken = FewWakes::new();
+        lock.leave(q, second, &mut woken);
+        assert!(third.state() == INVITED && !woken.is_empty());
         lock.leave(q, third, &mut wakes);
         lock.leave(q, &writer, &mut wakes);
     });
@@ -495,8 +507,18 @@ fn the_end_of_a_tenure_is_told_when_a_waiter_comes() {
     lock.with_queue(|q| unsafe { lock.arrive(q, &waiter, &mut FewWakes::new()) });
     let end = lock.holder().end();
     assert!(end != 0 && end != u64::MAX);
+    let another = Waiter::new(Access::Shared, Native::thread(), 0, 0);
     lock.with_queue(|q| {
         assert_eq!(end, q.own.clock.end());
+        // SAFETY: as above.
+        unsafe { lock.arrive(q, &another, &mut FewWakes::new()) };
+        assert!(q.own.clock.end() < end, "the more wait, the sooner");
+        lock.leave(q, &waiter, &mut FewWakes::new());
+        lock.leave(q, &another, &mut FewWakes::new());
+        lock.holder().set_end(1);
+        // SAFETY: as above.
+        unsafe { lock.arrive(q, &waiter, &mut FewWakes::new()) };
+        assert_eq!(lock.holder().end(), u64::MAX, "not that of an earlier queue");
         lock.leave(q, &waiter, &mut FewWakes::new());
     });
     // SAFETY: taken above.
@@ -555,4 +577,78 @@ fn who_is_next_ends_the_turn_before_and_an_invited_reader_does_not() {
         lock.unlock_read();
     }
     assert_eq!(lock.word.load(Ordering::Relaxed), Word::FREE);
+}
+
+/// Nobody need wait for the release of the one that takes the lock.
+#[test]
+fn a_real_time_waiter_that_becomes_next_is_woken_at_once() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let [first, second] =
+        [9, 5].map(|priority| Waiter::new(Access::Exclusive, Native::thread(), 0, priority));
+    let mut wakes = FewWakes::new();
+    assert!(lock.try_write());
+    lock.with_queue(|q| {
+        for waiter in [&first, &second] {
+            // SAFETY: both leave below, in this frame.
+            unsafe { lock.arrive(q, waiter, &mut wakes) };
+        }
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        let mut woken = FewWakes::new();
+        assert!(lock.take(q, &first, Native::now(), &mut woken));
+        assert!(q.own.is_next(&second) && !q.own.unwoken && !woken.is_empty());
+        lock.leave(q, &second, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// Where threads take turns, the turn is that of the thread that took the lock last.
+#[test]
+fn a_thread_that_takes_a_free_lock_in_turns_has_the_turn() {
+    let lock = busy();
+    lock.holder().set_in_turns(true);
+    std::thread::scope(|s| {
+        s.spawn(|| lock.holder().set(Native::thread()));
+    });
+    assert!(!lock.holder().is(Native::thread()));
+    assert!(lock.steal(Access::Exclusive) && lock.holder().is(Native::thread()));
+    // SAFETY: just taken.
+    unsafe { lock.unlock_write() };
+}
+
+/// A reader that finds the lock open as it comes to the queue; a writer that sleeps, and gives up. The attempt
+/// counts as part of the next one's wait.
+#[test]
+fn what_becomes_of_a_wait_is_counted_and_remembered() {
+    static COUNTS: EventCounts = EventCounts::new();
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    lock.events.set(Some(&COUNTS));
+    let me = Native::thread();
+    assert!(lock.wait(Access::Shared, &WaitContext::FOREVER).is_ok());
+    assert_eq!(COUNTS.get(Event::ReadFast), 1);
+    assert!(me.tenure.ages.at(lock.id()).is_none());
+    assert!(lock.write_with(Wait::within(Duration::from_millis(5))).is_err());
+    assert!(COUNTS.get(Event::SleepWriter) >= 1 && COUNTS.get(Event::WriteFail) == 1);
+    assert!(me.tenure.ages.at(lock.id()).is_some_and(|age| age.waited > 0));
+    // SAFETY: taken above.
+    unsafe { lock.unlock_read() };
+}
+
+/// By the budget, tenures are longer the more it costs to wake the waiter that is next.
+#[test]
+fn what_a_wake_up_costs_is_part_of_what_is_planned() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    let next = Waiter::new(Access::Exclusive, me, 0, 0);
+    let before = lock.planned_ns(100_000, false);
+    me.tenure.wake_cost.set(1_000_000);
+    lock.with_queue(|q| {
+        // SAFETY: it leaves in this frame, with the lock.
+        unsafe { lock.arrive(q, &next, &mut FewWakes::new()) };
+        assert!(lock.take(q, &next, Native::now(), &mut FewWakes::new()));
+    });
+    assert!(lock.planned_ns(100_000, false) > before);
+    // SAFETY: just taken.
+    unsafe { lock.unlock_write() };
 }

@@ -485,3 +485,25 @@ impl Watch {
         pause
     }
 }
+
+#[cfg(all(test, not(fairlock_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_begins_with_a_look_at_the_clock_and_so_does_the_next() {
+        let mut watch = Watch::new();
+        assert!(watch.is_new());
+        watch.begin(1_000);
+        assert!(!watch.is_new());
+        watch.see(0, false, 1_100);
+        assert_eq!(watch.alive, None, "nobody has taken it");
+        watch.see(0, true, 1_200);
+        watch.see(0, true, 1_300);
+        assert_eq!(watch.alive, Some(1_200), "the tenure was over");
+        watch.see(1, true, 1_400);
+        assert_eq!(watch.alive, Some(1_400));
+        watch.end_of_watch();
+        assert!(watch.is_new() && watch.alive.is_none());
+    }
+}

@@ -13,9 +13,10 @@ mod upgrade;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::thread;
+use std::sync::mpsc;
+use std::thread::{self, ScopedJoinHandle};
 
-use fairlock_testing::{end, join, rounds, scope, until};
+use fairlock_testing::{Scope, end, join, rounds, scope, until};
 
 use super::sem::Rules;
 use super::word::{Flags, Word};
@@ -101,6 +102,22 @@ pub(super) fn visit(lock: &Lock, kind: Kind) {
             unsafe { lock.unlock_write() };
         }
     }
+}
+
+/// A thread that [visits](visit) the lock, and has gone to sleep in its queue.
+pub(super) fn visit_asleep<'s>(
+    s: &Scope<'s, '_>,
+    lock: &'s Lock,
+    kind: Kind,
+) -> ScopedJoinHandle<'s, ()> {
+    let (send, record) = mpsc::channel();
+    let visitor = s.spawn(move || {
+        send.send(Native::thread()).unwrap();
+        visit(lock, kind);
+    });
+    let record = record.recv().unwrap();
+    until(|| record.is_asleep());
+    visitor
 }
 
 #[test]

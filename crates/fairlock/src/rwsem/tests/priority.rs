@@ -1,6 +1,7 @@
 //! Real-time threads, on a machine that allows them. (The concurrency tester tries them on any
 //! machine, by every schedule it can think of: `rwsem:priorities`.)
 
+use crate::events::{Event, EventCounts};
 use crate::platform::System;
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -187,4 +188,51 @@ fn a_real_time_reader_passes_lower_writers_and_no_others() {
             join(high);
         });
     });
+}
+
+#[test]
+fn reads_past_lower_writers_are_counted() {
+    static COUNTS: EventCounts = EventCounts::new();
+    before_a_low_writer(|lock, policy| {
+        lock.set_events(Some(&COUNTS));
+        COUNTS.reset();
+        scope(|s| {
+            join(s.spawn(|| {
+                assert!(become_real_time(5) && lock.try_read(), "{policy:?}");
+            }));
+        });
+        assert_eq!(COUNTS.get(Event::ReadSteal), 1, "{policy:?}");
+        // SAFETY: taken above, and before.
+        unsafe { (lock.unlock_read(), lock.unlock_read()) };
+    });
+}
+
+#[test]
+fn where_the_policy_knows_no_priorities_a_real_time_thread_has_its_place_in_the_queue() {
+    if !real_time_is_allowed() {
+        return;
+    }
+    for policy in [Policy::DEFAULT, Policy::WRITER_PHASE, Policy::UNFAIR] {
+        let lock = &Lock::new(policy);
+        let order = &Mutex::new(vec![]);
+        lock.write();
+        scope(|s| {
+            let mut writers = vec![];
+            for priority in [0, 5, 9] {
+                writers.push(s.spawn(move || {
+                    assert!(priority == 0 || become_real_time(priority));
+                    lock.write();
+                    order.lock().unwrap().push(priority);
+                    // SAFETY: just taken.
+                    unsafe { lock.unlock_write() };
+                }));
+                until(|| waiters(lock) == writers.len());
+            }
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            writers.into_iter().for_each(|writer| join(writer));
+        });
+        assert_eq!(*order.lock().unwrap(), [0, 5, 9], "{policy:?}");
+        assert_free(lock);
+    }
 }

@@ -363,3 +363,19 @@ fn rule_15_failed_try_read_leaves_no_count() {
         });
     });
 }
+
+/// The count of a reader that may not stay is seen by the last one that leaves, and by a writer that is woken.
+#[test]
+fn rule_15_count_taken_back_wakes_the_writer_that_it_kept_out() {
+    for_each_policy(|lock| {
+        lock.read();
+        scope(|s| {
+            let writer = visit_asleep(&s, lock, Kind::Writer);
+            match &*lock.0 {
+                Either::Kernel(_, lock) => lock.take_back_count(),
+                Either::Turns(_, lock) => lock.take_count_back(),
+            }
+            join(writer);
+        });
+    });
+}

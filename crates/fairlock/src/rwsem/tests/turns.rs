@@ -90,9 +90,9 @@ fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
             lock.read()
         }
         scope(|s| {
-            let waiter = s.spawn(|| visit(lock, Kind::Writer));
-            until(|| waiters(lock) == 1);
-            thread::sleep(Duration::from_millis(5));
+            let waiter = visit_asleep(&s, lock, Kind::Writer);
+            // Readers have only as long as writers used.
+            assert!(kind == Kind::Reader || !word(lock).is_closed(), "the tenure is not over");
             // SAFETY: taken above.
             unsafe { if kind == Kind::Writer { lock.unlock_write() } else { lock.unlock_read() } }
             join(waiter);
@@ -175,5 +175,45 @@ fn readers_that_sleep_inside_let_the_others_in() {
         }
         until(|| most.load(Ordering::SeqCst) >= enough.min(READERS as u32));
         done.store(true, Ordering::SeqCst);
+    });
+}
+
+/// Else they would have one after the other what they could have together.
+#[test]
+fn readers_in_the_queue_join_one_that_goes_past_it() {
+    use ReaderSpin::*;
+    for reader_spin in [Off, One, On, Always, Adaptive] {
+        let policy = PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF };
+        let lock = &Lock::new(Policy::published(policy));
+        lock.write();
+        scope(|s| {
+            let reader = visit_asleep(&s, lock, Kind::Reader);
+            // As if the wake-up of its release were still to come.
+            lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+            lock.read();
+            join(reader);
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        });
+        assert_free(lock);
+    }
+}
+
+/// Under `Always`, a writer that knew of a vain spin tells readers.
+#[test]
+fn a_writer_that_would_have_spun_in_vain_discourages_readers() {
+    let policy = PublishedPolicy { reader_spin: ReaderSpin::Always, ..PublishedPolicy::HANDOFF };
+    let lock = &Lock::new(Policy::published(policy));
+    lock.read();
+    lock.kernel().set_nonspinnable();
+    scope(|s| {
+        let writer = s.spawn(|| lock.write());
+        until(|| waiters(lock) == 1);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        join(writer);
+        assert!(lock.kernel().readers_are_discouraged());
+        // SAFETY: taken by that thread.
+        unsafe { lock.unlock_write() };
     });
 }

@@ -1,5 +1,6 @@
 //! Upgradable reads, under both disciplines.
 
+use crate::events::{Event, EventCounts};
 use crate::platform::System;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -29,7 +30,10 @@ fn readers_come_and_go_beside_an_upgradable_one_and_nobody_else() {
 
 #[test]
 fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
+    static COUNTS: EventCounts = EventCounts::new();
     for_each_policy(|lock| {
+        lock.set_events(Some(&COUNTS));
+        COUNTS.reset();
         assert!(lock.try_read());
         scope(|s| {
             let upgrader = s.spawn(|| {
@@ -46,6 +50,7 @@ fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
             assert!(!lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
             // A thread that reads may read again.
             assert!(lock.try_read_recursive());
+            until(|| COUNTS.get(Event::SleepWriter) == 1);
             // SAFETY: taken twice.
             unsafe { (lock.unlock_read(), lock.unlock_read()) };
             join(upgrader);
@@ -109,6 +114,25 @@ fn an_upgradable_place_is_handed_on_beside_readers() {
         }
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
+    });
+}
+
+/// They need not wait until it leaves.
+#[test]
+fn readers_behind_an_upgradable_one_in_the_queue_join_it() {
+    for_each_policy(|lock| {
+        lock.write();
+        scope(|s| {
+            let upgradable = s.spawn(|| lock.upgradable_read());
+            until(|| waiters(lock) == 1);
+            let reader = visit_asleep(&s, lock, Kind::Reader);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            join(upgradable);
+            join(reader);
+        });
+        // SAFETY: taken by that thread.
+        unsafe { lock.unlock_upgradable() };
     });
 }
 

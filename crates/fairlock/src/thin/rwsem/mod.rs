@@ -881,7 +881,7 @@ mod tests {
 
     use super::*;
     use crate::platform::{Native, System};
-    use crate::rwsem::Policy;
+    use crate::rwsem::{Policy, READERS_LIMIT};
     use crate::wait::Wait;
 
     type Lock = ThinRwSem<Native>;
@@ -1071,5 +1071,125 @@ mod tests {
         written.write();
         written.inflated();
         assert!(written.is_locked() && written.is_write_locked());
+    }
+
+    /// It has been preempted in between, or is stopped.
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_closed_the_slot() {
+        let lock = Lock::new_const();
+        let full = lock.on_full(core::convert::identity);
+        lock.read();
+        let word = lock.load();
+        // SAFETY: held for reading.
+        assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        assert!(lock.slot(word).pins.close(Some(Access::Shared)));
+        assert_eq!(lock.write_with(Wait::until_nanos(0)), Err(WaitError::TimedOut));
+        assert!(!lock.names(word) && lock.is_locked() && !lock.is_write_locked());
+        // It goes on, finds that the lock is thin, and leaves that.
+        assert!(lock.make_thin(word, Some(Access::Shared)));
+        assert!(!lock.is_locked() && lock.try_write());
+    }
+
+    /// By another thread that sets the lock's events meanwhile.
+    #[test]
+    fn a_lock_that_was_made_permanent_as_it_was_trimmed_has_no_seal() {
+        let lock = Lock::new_const();
+        lock.on_full(|_| ());
+        let word = lock.load();
+        let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
+        assert!(lock.word.stick());
+        assert!(!lock.deflate(word, pin.slot(), None));
+        drop(pin);
+        // A mere try would take the seal off.
+        assert_eq!(lock.write_with(Wait::until_nanos(0)), Ok(()));
+    }
+
+    #[test]
+    fn locks_with_a_policy_have_full_ones_of_their_own() {
+        let locks = [(); 3].map(|()| Lock::new(Policy::WRITER_PHASE));
+        for lock in &locks {
+            assert!(lock.try_write());
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        }
+        assert!(locks.iter().all(Lock::try_write));
+    }
+
+    #[test]
+    fn who_comes_too_late_to_inflate_a_lock_loses_no_slot() {
+        const TIMES: u32 = 20_000;
+        let made = || Native::rwsem_slots().made();
+        let lock = Lock::new_const();
+        let inflated = lock.inflated();
+        let before = made();
+        for _ in 0..TIMES {
+            assert_eq!(lock.inflate(inflated), Err(inflated), "it is already");
+        }
+        assert!(made() - before < TIMES);
+    }
+
+    /// An age ends with any acquisition.
+    #[test]
+    fn an_age_ends_where_a_thread_takes_the_lock_past_its_queue() {
+        let lock = Lock::new_const();
+        use_inflated(&lock);
+        let full = &lock.slot(lock.inflated()).full;
+        let ages = &Native::thread().tenure.ages;
+        ages.note(full.word.address(), 5_000_000, Native::now());
+        lock.write();
+        assert!(ages.at(full.word.address()).is_none());
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+    }
+
+    #[test]
+    fn an_upgrade_needs_no_waiting_where_nobody_else_is_inside() {
+        for inflates in [false, true] {
+            let lock = Lock::new_const();
+            lock.upgradable_read();
+            if inflates {
+                lock.inflated();
+            }
+            assert!(lock.try_read());
+            // SAFETY: held upgradably, and for reading.
+            unsafe {
+                assert!(!lock.try_upgrade());
+                lock.unlock_read();
+                assert!(lock.try_upgrade() && lock.is_write_locked());
+                assert_eq!(lock.is_inflated(), inflates);
+                lock.unlock_write();
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_lock_with_as_many_readers_as_can_be_is_saturated() {
+        for inflates in [false, true] {
+            let lock = Lock::new_const();
+            if inflates {
+                lock.inflated();
+            }
+            lock.read();
+            assert!(!lock.is_saturated());
+            // SAFETY: there is room for them.
+            unsafe { lock.adopt_readers(READERS_LIMIT - 1) };
+            assert!(lock.is_saturated() && !lock.try_read());
+            core::mem::forget(lock);
+        }
+    }
+
+    /// The thread that gives it up is not the one that reads.
+    #[test]
+    fn a_visible_reader_may_be_given_up_by_another_thread() {
+        let lock = Lock::new_const();
+        if lock.show_readers() {
+            thread::scope(|s| {
+                s.spawn(|| lock.read());
+            });
+            assert!(lock.is_locked() && lock.shows_readers());
+            // SAFETY: taken by that thread.
+            unsafe { lock.unlock_read() };
+            assert!(!lock.is_locked() && lock.try_write());
+        }
     }
 }

@@ -313,11 +313,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// become visible, and only readers are inside. Its word.
     #[cold]
     pub(super) fn begin_watch(&self, word: RwWord) -> RwWord {
-        if word.is_thin() && !word.is_watched() && P::has_process_barrier() {
-            if let Some(watched) = word.watched(time::<P>()) {
-                // Relaxed: no ownership depends on it.
-                _ = self.word.exchange(word, watched, Ordering::Relaxed);
-            }
+        let watched = word.watched(time::<P>()).filter(|_| P::has_process_barrier());
+        if let Some(watched) = watched {
+            // Relaxed: no ownership depends on it.
+            _ = self.word.exchange(word, watched, Ordering::Relaxed);
         }
         self.load()
     }

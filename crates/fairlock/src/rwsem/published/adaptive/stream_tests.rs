@@ -1,5 +1,6 @@
 //! Readers past the queue, under `ReaderSpin::Adaptive`.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::cell::Cell;
 use std::thread;
@@ -7,8 +8,10 @@ use std::thread;
 use fairlock_testing::{join, scope, until};
 
 use super::TurnEnd;
+use crate::events::{Event, EventCounts};
 use crate::platform::{Native, System};
-use crate::rwsem::tests::{Lock, assert_free, soon, visit, waiters, word};
+use crate::rwsem::tests::{Lock, assert_free, soon, visit, visit_asleep, waiters, word};
+use crate::rwsem::word::{Flags, Word};
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin};
 use crate::wait::{Kind, Wait};
 
@@ -114,6 +117,11 @@ fn readers_end_their_turn() {
     let lock = &adaptive(Some(LONG));
     beside_a_queued_writer(lock, || {
         assert!(join_for(lock, 60_000), "it is the readers' turn");
+        for _ in 0..1_000 {
+            assert!(join_for(lock, 10), "for long");
+            leave(lock);
+        }
+        assert!(!word(lock).is_closed());
         lock.kernel().lines.preference.set_turn(TurnEnd::at(Kind::Reader, Native::now()));
         thread::sleep(Duration::from_millis(1));
         let joined = (0..10_000).take_while(|_| join_for(lock, 10)).map(|_| leave(lock)).count();
@@ -192,4 +200,96 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
             leave(lock);
         });
     }
+}
+
+/// A writer sleeps without a timer behind another, and comes to the head as that one takes the lock. Where that one
+/// becomes a reader, others may overlap with it for ever.
+#[test]
+fn writer_behind_one_that_becomes_a_reader_sees_its_deadline_pass() {
+    static COUNTS: EventCounts = EventCounts::new();
+    let lock = &adaptive(Some(Duration::from_millis(5)));
+    lock.set_events(Some(&COUNTS));
+    lock.write();
+    scope(|s| {
+        let first = s.spawn(|| lock.write());
+        until(|| waiters(lock) == 1);
+        let second = visit_asleep(&s, lock, Kind::Writer);
+        assert_eq!(waiters(lock), 2);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        join(first);
+        // SAFETY: taken by that thread.
+        unsafe { lock.downgrade() };
+        until(|| word(lock).is_closed());
+        assert_eq!(COUNTS.get(Event::WakeWriter), 2, "both were woken");
+        leave(lock);
+        join(second);
+    });
+    assert_free(lock);
+}
+
+/// All where nobody is queued; one for a writer inside; in the writers' turn, or beside readers, none.
+#[test]
+fn which_readers_spin_depends_on_who_is_inside_and_whose_turn_it_is() {
+    let lock = &adaptive(Some(LONG));
+    let preference = &lock.kernel().lines.preference;
+    let spins = |preferred, word| {
+        preference.set_side(preferred);
+        preference.set_turn(TurnEnd::open(preferred));
+        lock.word.store(word);
+        lock.kernel().reader_spin()
+    };
+    let written = Word::AWAITED.with(Flags::WRITER_LOCKED);
+    assert_eq!(spins(Kind::Writer, Word::WRITTEN), ReaderSpin::On);
+    assert_eq!(spins(Kind::Reader, written), ReaderSpin::One);
+    assert_eq!(spins(Kind::Writer, written), ReaderSpin::Off);
+    assert_eq!(spins(Kind::Reader, Word::AWAITED.with_reader()), ReaderSpin::Off);
+    lock.word.store(Word::FREE);
+}
+
+/// The first waiter begins a turn of the side inside; the first of the other side has it end.
+#[test]
+fn turns_begin_with_the_first_waiter_and_end_with_the_last() {
+    let lock = &adaptive(Some(LONG));
+    let turn = || lock.kernel().lines.preference.turn();
+    lock.write();
+    scope(|s| {
+        let writer = s.spawn(|| visit(lock, Kind::Writer));
+        until(|| waiters(lock) == 1);
+        assert!(turn().is_open() && turn().side() == Kind::Writer);
+        let reader = s.spawn(|| visit(lock, Kind::Reader));
+        until(|| waiters(lock) == 2);
+        assert!(!turn().is_open() && turn().side() == Kind::Writer);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        join(writer);
+        join(reader);
+    });
+    assert_eq!(turn().side(), Kind::Reader, "the reader was let in last");
+    lock.kernel().queue.with(|q| {
+        assert!(q.own.last_ns(Kind::Writer) > 0);
+        // Nobody's turn: nothing is counted.
+        assert_eq!(q.own.count(Kind::Writer, 1, || unreachable!()), None);
+    });
+    assert_free(lock);
+}
+
+/// So a writer in the queue is told when that ends, and the next writer's turn begins where it ends.
+#[test]
+fn a_reader_past_the_queue_begins_the_readers_turn() {
+    let lock = &adaptive(Some(LONG));
+    lock.write();
+    scope(|s| {
+        let writer = visit_asleep(&s, lock, Kind::Writer);
+        // As if the wake-up of its release were still to come.
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        assert!(!lock.kernel().near.is_reader_owned());
+        assert!(join_for(lock, 60_000));
+        let turn = lock.kernel().lines.preference.turn();
+        assert!(!turn.is_open() && turn.side() == Kind::Reader);
+        assert!(lock.kernel().near.is_reader_owned());
+        leave(lock);
+        join(writer);
+    });
+    assert_free(lock);
 }
