@@ -415,6 +415,31 @@ fn a_woken_thread_preempts_one_that_has_had_more() {
 }
 
 #[test]
+fn an_idle_cpu_leaves_those_alone_that_ran_of_late() {
+    // Whether the two threads that begin on the first CPU end on two. That of the second CPU soon leaves it idle.
+    let end_apart = |migration_cost_ns, turn_ns| {
+        let mut machine = Machine::builtin("two_cpu").unwrap().description().clone();
+        machine.scheduler.migration_cost_ns = migration_cost_ns;
+        let mut simulation = Simulation::new(&Machine::new("two", machine).unwrap(), 1);
+        let take_turns = move || {
+            while !stopped() {
+                busy(turn_ns);
+                Sim::yield_now();
+            }
+            Sim::cpu()
+        };
+        let first = simulation.spawn(take_turns);
+        simulation.spawn(|| busy(MS));
+        let second = simulation.spawn(take_turns);
+        simulation.run_for(20 * MS).unwrap();
+        first.join() != second.join()
+    };
+    assert!(!end_apart(500_000.0, 10_000));
+    assert!(end_apart(0.0, 10_000), "all may be moved");
+    assert!(end_apart(500_000.0, 2 * MS), "one has waited for longer");
+}
+
+#[test]
 fn who_slept_does_not_make_up_for_it() {
     let mut simulation = Simulation::new(&one_cpu(), 1);
     simulation.spawn(|| {

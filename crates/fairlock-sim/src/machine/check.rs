@@ -207,6 +207,7 @@ impl Checker<'_> {
         for (key, ns) in [
             ("wake_preempt_ns", s.wake_preempt_ns),
             ("sleeper_credit_ns", s.sleeper_credit_ns),
+            ("migration_cost_ns", s.migration_cost_ns),
             ("switch_ns", s.switch_ns),
             ("wake_idle_ns", s.wake_idle_ns),
             ("wake_deep_ns", s.wake_deep_ns),

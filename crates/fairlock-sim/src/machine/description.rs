@@ -128,6 +128,10 @@ pub struct Scheduler {
     pub wake_preempt_ns: f64,
     /// How far a thread that has slept for long is put ahead of those that ran.
     pub sleeper_credit_ns: f64,
+    /// A CPU that falls idle leaves a thread to its old CPU that ran there so recently: its caches are
+    /// still warm. Zero: it takes any that waits.
+    #[serde(default)]
+    pub migration_cost_ns: f64,
     /// A context switch.
     pub switch_ns: f64,
     /// From a wake-up to running on a CPU that has been idle for a moment.

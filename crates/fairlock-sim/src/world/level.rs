@@ -28,6 +28,8 @@ pub(super) struct Task {
     virtual_time: i64,
     /// Since when it runs.
     since: u64,
+    /// Since when it does not run; `None` if it never ran.
+    left: Option<u64>,
     /// CPU time it has had in all.
     pub(super) ran: u64,
     /// How often it lost its CPU to another one.
@@ -94,6 +96,7 @@ impl Level {
             cpu,
             virtual_time: 0,
             since: 0,
+            left: None,
             ran: 0,
             preemptions: 0,
         });
@@ -228,8 +231,22 @@ impl Level {
         let queue = &self.cpus[cpu].queue;
         let first = (0..queue.len())
             .min_by_key(|&i| (Some(queue[i]) == but, self.tasks[queue[i] as usize].virtual_time))?;
+        Some(self.take(cpu, first))
+    }
+
+    /// Takes the `nth` task from the queue of `cpu`.
+    fn take(&mut self, cpu: usize, nth: usize) -> u32 {
         self.queued -= 1;
-        Some(self.cpus[cpu].queue.remove(first))
+        self.cpus[cpu].queue.remove(nth)
+    }
+
+    /// The task that is furthest behind of those in the queue of `cpu` that may leave it: they did not run of late.
+    fn movable(&self, cpu: usize, now: u64) -> Option<usize> {
+        let task = |nth: &usize| &self.tasks[self.cpus[cpu].queue[*nth] as usize];
+        let is_cold = |nth: &usize| {
+            task(nth).left.is_none_or(|left| now - left >= self.tunables.migration_cost)
+        };
+        (0..self.cpus[cpu].queue.len()).filter(is_cold).min_by_key(|nth| task(nth).virtual_time)
     }
 
     /// Moves a task that waits elsewhere to the idle `cpu`: from the longest queue of its socket,
@@ -240,14 +257,15 @@ impl Level {
         }
         let socket = self.places[cpu].socket;
         let near = |c: &usize| self.places[*c].socket == socket;
-        let busy = |c: &usize| !self.cpus[*c].queue.is_empty();
+        let busy = |c: &usize| self.movable(*c, now).is_some();
         let longest = |cpus: &mut dyn Iterator<Item = usize>| {
             cpus.max_by_key(|&c| (self.cpus[c].queue.len(), std::cmp::Reverse(c)))
         };
         let all = || (0..self.cpus.len()).filter(busy);
         let from = longest(&mut all().filter(near))
             .or_else(|| longest(&mut all().filter(|_| !self.confined)))?;
-        let task = self.take_first(from, None)?;
+        let nth = self.movable(from, now)?;
+        let task = self.take(from, nth);
         self.move_to(task, cpu, now);
         Some(task)
     }
@@ -288,6 +306,7 @@ impl Level {
         let t = &mut self.tasks[task as usize];
         t.virtual_time += (now - t.since) as i64;
         t.ran += now - t.since;
+        t.left = Some(now);
         if again {
             t.preemptions += 1;
             self.queue(task);
