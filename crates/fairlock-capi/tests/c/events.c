@@ -1,4 +1,7 @@
 /* Counters. */
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+
 #include "check.h"
 
 static fairlock_rwlock_t lock;
@@ -64,11 +67,61 @@ static void what_are_no_counters(void) {
     CHECK(fairlock_events_get(odd, "rwsem_rlock_fail") == 0);
 }
 
+/* Readers of a lock that is hardly written: none is counted, and yet a writer is alone. */
+static fairlock_rwlock_t table;
+static volatile int stop;
+static long value, copy_of_it; /* guarded by `table` */
+
+static void *read_on(void *unused) {
+    while (!stop) {
+        GIVES(0, fairlock_rwlock_read(&table));
+        GIVES(EBUSY, fairlock_rwlock_try_write(&table));
+        CHECK(value == copy_of_it);
+        GIVES(0, fairlock_rwlock_unlock_read(&table));
+        for (int i = 0; i < 2000; i++) {
+            GIVES(0, fairlock_rwlock_read(&table));
+            CHECK(value == copy_of_it);
+            GIVES(0, fairlock_rwlock_unlock_read(&table));
+        }
+    }
+    return unused;
+}
+
+static void readers_are_visible_and_writers_alone(void) {
+    if (syscall(SYS_membarrier, 0, 0, 0) < 0) {
+        return; /* refused, or not there */
+    }
+    pthread_t readers[3];
+    fairlock_events_set_counting(true);
+    for (int i = 0; i < 3; i++) {
+        readers[i] = spawn(read_on, NULL);
+    }
+    for (int i = 0; i < 3; i++) {
+        uint64_t revoked = fairlock_events_get(NULL, "readers_revoked");
+        while (fairlock_events_get(NULL, "readers_shown") <= revoked) {
+            nap();
+        }
+        GIVES(0, fairlock_rwlock_write(&table));
+        value++;
+        nap();
+        copy_of_it++;
+        GIVES(0, fairlock_rwlock_unlock_write(&table));
+        CHECK(fairlock_events_get(NULL, "readers_revoked") > revoked);
+    }
+    stop = 1;
+    for (int i = 0; i < 3; i++) {
+        join(readers[i]);
+    }
+    GIVES(EPERM, fairlock_rwlock_unlock_read(&table));
+    fairlock_events_set_counting(false);
+}
+
 int main(void) {
     watchdog();
     a_lock_counts_where_it_is_told_to();
     the_process_counts_while_it_is_told_to();
     all_are_read_with_their_names();
     what_are_no_counters();
+    readers_are_visible_and_writers_alone();
     return 0;
 }

@@ -149,6 +149,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Whether anybody is inside the lock, if it has this word all the time, and is visible.
     pub(super) fn is_read_visibly(&self, word: RwWord) -> bool {
+        // A caller that asks before it leaves, as the C interface does, need not look at all threads.
+        let shows = |me: &Thread<P>| me.shown.has(self.place(word), word.shown());
+        if marks::known::<P>().is_some_and(shows) {
+            return true;
+        }
         let counted = match self.kept(word) {
             Some(slot) => slot.full.word.load(Ordering::Acquire).readers().wrapping_sub(HELD),
             None => word.readers(),
