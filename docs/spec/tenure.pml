@@ -5,8 +5,7 @@
  * while somebody waits, and at some moment. Thread i writes if i < WRITERS, else it reads.
  * Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1.
  *
- * With TRACE, the model does what a trace of the code says (trace.h), if it can: SEES, at the end of a step,
- * demands that the next event of the trace be this one.
+ * With TRACE, the model does what a trace of the code says (trace.pml), if it can.
  */
 /* A waiter's states. */
 #define WAITING 0
@@ -17,20 +16,11 @@
 #define WRITERS 0
 #define READERS 8
 #define OVERTAKES 255
-#define d_step atomic   /* some choices are the trace's, and each statement counts as reached by itself */
-#define SEES(kind, flag) ; c_code { trace_step(Pthread->me, kind, flag); }
-c_code {
-#include "trace.h"
-}
-int which, at;          /* the trace, and its next event, */
-byte turn;              /* the thread that makes it, */
-bool may_give_up;       /* and whether its visit may end without the lock */
-bool failed;            /* this is not what the trace says */
-bool writing[8], left_queue[8];
-#define writes(i) (writing[i])
+#include "trace.pml"
+bool left_queue[8];
+#define writes(i) (errand[i] == '1')
 #define gives_up may_give_up
 #define may_turn_away true      /* no event tells that a visit has ended */
-#define free_to_move provided (!failed && turn == _pid - 2)
 #else
 #define SEES(kind, flag)
 #define gives_up (GIVE_UP && me != 0)
@@ -480,12 +470,22 @@ end:
 }
 
 #ifdef TRACE
-/* A thread looked at the lock, and others go on. */
-proctype looks() provided (!failed) {
-end:
-    do
-    :: atomic { c_expr { events[now.at].kind == 'L' }; c_code { trace_next(); } }
-    od
+c_code {
+/* The word; then thread and state (W waiting, N next, I invited) of each that waits, readers first. */
+static void state_text(char *text)
+{   int i, kind;
+    int word[6] = { now.written, now.readers, now.waiters, now.handoff, now.readers_turn, now.wake_next };
+    for (i = 0; i < 6; i++) { *text++ = '0' + word[i]; *text++ = ' '; }
+    if (!now.count) *text++ = '-';
+    for (kind = 0; kind < 2; kind++)
+        for (i = 0; i < now.count; i++)
+            if ((now.errand[now.queue[i]] == '1') == kind)
+            {   int t = now.queue[i];
+                *text++ = '0' + t;
+                *text++ = now.next == t ? 'N' : now.state[t] == INVITED ? 'I' : 'W';
+            }
+    *text = 0;
+}
 }
 #endif
 
@@ -493,18 +493,10 @@ init {
     byte i;
     atomic {
 #ifdef TRACE
-        c_code { trace_read(); };
-        do
-        :: c_expr { now.which + 1 < traces } -> which++
-        :: break
-        od;
-        c_code { trace_begin(); };
+        begin_trace();
 #endif
-        run clock();
-        do :: i < N -> run thread(i); i++ :: else -> break od
-#ifdef TRACE
-        ; run looks()
-#endif
+        do :: i < N -> run thread(i); i++ :: else -> break od;
+        run clock()
     }
 }
 

@@ -14,7 +14,7 @@ fn print(name: &str, lock: Lock, seeds: Range<u64>) -> io::Result<()> {
     let mut tester = Tester::new()?;
     let mut out = stdout().lock();
     for seed in seeds {
-        write!(out, "# {name}:{seed}\n{}", tester.trace(lock, seed))?;
+        write!(out, "# {name}:{seed} {}", tester.trace(lock, seed))?;
     }
     Ok(())
 }
@@ -40,6 +40,10 @@ fn print_with(mistake: Option<&str>, lock: Lock, seeds: Range<u64>) -> io::Resul
                 NeverCloses,
                 StealsClosed,
                 KeepsSide,
+                PinsAnySlot,
+                TakesAnySlot,
+                DeflatesPinned,
+                TakesPinned,
             ];
             let fault = faults.into_iter().find(|fault| format!("{fault:?}") == name);
             let fault = fault.ok_or_else(|| io::Error::other("no such mistake"))?;

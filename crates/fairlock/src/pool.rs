@@ -220,6 +220,16 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
         self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
+    /// Calls `f` with the index of each free item of a list that nobody changes.
+    pub(crate) fn for_each_free(&self, mut f: impl FnMut(u32)) {
+        // Relaxed: nobody changes it.
+        let mut next = self.free.load(Ordering::Relaxed) as u32;
+        while let Some(index) = next.checked_sub(1) {
+            f(index);
+            next = self.get(name(index)).link().1.load(Ordering::Relaxed);
+        }
+    }
+
     /// Whether no item is free.
     pub fn is_drained(&self) -> bool {
         self.free.load(Ordering::Relaxed) as u32 == 0

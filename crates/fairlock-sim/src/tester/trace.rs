@@ -14,6 +14,8 @@ struct Seen {
     looked: bool,
     /// and that as it could have changed it.
     acted: bool,
+    /// The parts of the state that it has looked at since, of a lock whose waiters are not known to be asleep: a bit for each.
+    parts: u64,
     /// It is between the first and the last step of a `park`,
     parks: bool,
     /// which the trace tells of.
@@ -21,8 +23,9 @@ struct Seen {
     /// It was unparked since it parked last.
     token: bool,
     timed_out: bool,
-    /// Its visit is to write, and may end without the lock.
-    writes: bool,
+    /// What it is about: 1 to write, 0 to read, or the subject's word for it; its visit may end without the lock.
+    errand: char,
+    next_errand: Option<char>,
     may_give_up: bool,
 }
 
@@ -32,17 +35,22 @@ pub(super) struct Recorder {
     threads: Vec<Seen>,
     /// The lock after the last event, and who was queued.
     lock: String,
+    parts: Vec<String>,
     queued: Vec<usize>,
     in_queue: bool,
 }
 
 impl Recorder {
-    pub(super) fn new(script: &Script) -> Self {
+    pub(super) fn new(script: &Script, subject: &dyn Subject) -> Self {
+        let seen = subject.observe(&|_| None);
+        let (lock, parts) = seen.map(|seen| (seen.state, seen.parts)).unwrap_or_default();
+        let lock = lock.unwrap_or_default();
         Self {
-            trace: String::new(),
+            trace: format!("{lock}\n"),
             script: script.clone(),
             threads: vec![Seen::default(); script.len()],
-            lock: "0 0 0 0 0 0 -".into(),
+            lock,
+            parts,
             queued: vec![],
             in_queue: false,
         }
@@ -62,9 +70,13 @@ impl Recorder {
         action: u32,
         operation: Operation,
     ) {
-        let Some(Observed { word, queue }) = subject.observe() else { return };
+        let seen = subject.observe(&|hint| stepper.with_hint(hint));
+        let Some(Observed { state, parts, queued }) = seen else { return };
+        // What it went on to after the operation, that is not about yet.
+        let errand =
+            std::mem::replace(&mut self.threads[thread].next_errand, subject.errand(thread));
         let Some((writes, how)) = self.visit(thread, action) else { return };
-        self.threads[thread].writes = writes;
+        self.threads[thread].errand = errand.unwrap_or(if writes { '1' } else { '0' });
         self.threads[thread].may_give_up = how != How::Wait;
         match operation {
             Operation::Slept(_, outcome) => {
@@ -72,44 +84,31 @@ impl Recorder {
                     outcome == fairlock::platform::WaitOutcome::TimedOut;
             }
             Operation::Spun(..) => self.threads[thread].looked = true,
-            Operation::Access(access, address) => {
+            Operation::Access(access, address) if queued.is_some() => {
                 if let Some(other) = stepper.parker_at(address) {
                     self.note_parker(stepper, thread, other, access, how);
-                } else if stepper.is_own(thread, address)
-                    || subject.field_at(address) == Some("word")
-                {
+                } else if stepper.is_own(thread, address) || subject.part_at(address).is_some() {
                     self.threads[thread].looked = true;
                 }
             }
+            Operation::Access(_, address) => {
+                self.threads[thread].parts |= subject.part_at(address).map_or(0, |part| 1 << part);
+            }
             _ => {}
         }
-        let was_in_queue = std::mem::replace(&mut self.in_queue, queue.is_none());
-        let Some(queue) = queue else { return };
-        let mut lock = format!(
-            "{} {} {} {} {} {} ",
-            u8::from(word.writer),
-            word.readers,
-            u8::from(word.waiters),
-            u8::from(word.handoff),
-            u8::from(word.readers_turn),
-            u8::from(word.wake_next)
-        );
-        for &(hint, state) in &queue {
-            if let Some(waiter) = stepper.with_hint(hint) {
-                write!(lock, "{waiter}{state}").ok();
-            }
-        }
-        if queue.is_empty() {
-            lock.push('-');
-        }
+        let was_in_queue = std::mem::replace(&mut self.in_queue, state.is_none());
+        let Some(lock) = state else { return };
         if lock != self.lock {
-            self.looks(thread);
+            let changed =
+                (0..).zip(&parts).filter(|&(part, now)| self.parts.get(part) != Some(now));
+            self.looks(thread, changed.fold(0, |changed, (part, _)| changed | 1 << part));
             self.lock = lock;
-            self.queued = queue.iter().filter_map(|(hint, _)| stepper.with_hint(*hint)).collect();
+            self.parts = parts;
+            self.queued = queued.unwrap_or_default();
             self.line(thread, 'C', if was_in_queue { 'q' } else { '-' });
         } else {
-            let was_on_word = matches!(operation, Operation::Access(Access::Atomic, address)
-                if subject.field_at(address) == Some("word"));
+            let was_on_word = matches!(operation, Operation::Access(access, address)
+                if access == Access::Atomic && queued.is_some() && subject.part_at(address).is_some());
             self.threads[thread].acted |= was_in_queue || was_on_word;
         }
     }
@@ -180,18 +179,19 @@ impl Recorder {
     }
 
     fn event(&mut self, thread: usize, kind: char, flag: char) {
-        self.looks(thread);
+        self.looks(thread, 0);
         self.line(thread, kind, flag);
     }
 
-    /// The next event is one of `thread`: those that have looked at the lock did so before it.
-    fn looks(&mut self, thread: usize) {
-        self.threads[thread].looked = false;
-        self.threads[thread].acted = false;
+    /// The next event is one of `thread`, which changes these parts: those that have looked at the lock did so before it.
+    fn looks(&mut self, thread: usize, changes: u64) {
+        let own = &mut self.threads[thread];
+        (own.looked, own.acted, own.parts) = (false, false, 0);
         for other in 0..self.threads.len() {
             let seen = &mut self.threads[other];
             let looked = std::mem::take(&mut seen.looked) && self.queued.contains(&other);
-            if std::mem::take(&mut seen.acted) || looked {
+            if std::mem::take(&mut seen.acted) || looked || seen.parts & changes != 0 {
+                seen.parts = 0;
                 self.line(other, 'L', '-');
             }
         }
@@ -199,9 +199,8 @@ impl Recorder {
 
     fn line(&mut self, thread: usize, kind: char, flag: char) {
         let Self { trace, lock, threads, .. } = self;
-        let [writes, may_give_up] =
-            [threads[thread].writes, threads[thread].may_give_up].map(u8::from);
-        writeln!(trace, "{thread} {kind} {flag} {writes} {may_give_up} {lock}").ok();
+        let (errand, may_give_up) = (threads[thread].errand, u8::from(threads[thread].may_give_up));
+        writeln!(trace, "{thread} {kind} {flag} {errand} {may_give_up} {lock}").ok();
         // What it saw then it may act on later.
         threads[thread].looked = kind != 'L';
     }

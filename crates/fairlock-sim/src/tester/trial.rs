@@ -129,7 +129,7 @@ pub(super) fn run(
         schedule,
         began: &began,
         log: (keep == Keep::Log).then(Vec::new),
-        recorder: (keep == Keep::Trace).then(|| Recorder::new(&case.script)),
+        recorder: (keep == Keep::Trace).then(|| Recorder::new(&case.script, &*subject)),
         deviations: vec![],
         steps: 0,
         idle: 0,

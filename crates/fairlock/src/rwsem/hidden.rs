@@ -68,6 +68,8 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub writer: bool,
+    /// With `writer`: nobody holds the lock for writing, it is kept in a pool.
+    pub sealed: bool,
     pub readers: usize,
     pub waiters: bool,
     pub upgradable: bool,
@@ -82,6 +84,7 @@ impl<P: Platform> Head<P> {
         let word = self.now();
         Snapshot {
             writer: word.is_written(),
+            sealed: word.is_sealed(),
             readers: word.readers(),
             waiters: word.has_waiters(),
             upgradable: word.is_upgradable(),

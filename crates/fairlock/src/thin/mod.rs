@@ -42,6 +42,8 @@
 //! | its readers that no lock counts | `visible`, `local` |
 //! | the mutex | `mutex` |
 
+#[cfg(feature = "std")]
+mod hidden;
 mod inflate;
 mod local;
 mod marks;
@@ -55,6 +57,8 @@ mod thin_loom;
 mod visible;
 mod word;
 
+#[cfg(feature = "std")]
+pub use hidden::{SlotSnapshot, ThinSnapshot};
 pub(crate) use local::Marks;
 pub use local::Periods;
 pub(crate) use local::Shown;

@@ -229,6 +229,11 @@ impl<P: Platform, F> Slots<P, F> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls `f` with the index of each slot in the list, which nobody changes.
+    pub(super) fn for_each_free(&self, f: impl FnMut(u32)) {
+        self.pool.for_each_free(f);
+    }
+
     /// How many slots were made.
     #[doc(hidden)]
     pub fn made(&self) -> u32 {

@@ -576,6 +576,20 @@ impl<P: Platform> Pins<P> {
         self.0.load(Ordering::Relaxed) & CLOSING != 0
     }
 
+    /// How many are counted, and who closes the slot; for testers.
+    #[cfg(feature = "std")]
+    pub(super) fn now(&self) -> (u32, Option<Holder>) {
+        // Relaxed: between two steps.
+        let word = self.0.load(Ordering::Relaxed);
+        let by = match word & FLAGS {
+            0 => None,
+            CLOSING => Some(None),
+            flags if flags & BY_READER != 0 => Some(Some(Access::Shared)),
+            _ => Some(Some(Access::Exclusive)),
+        };
+        (word & !FLAGS, by)
+    }
+
     /// Threads may pin the slot again: its lock's word names it no longer, or still does.
     pub(super) fn reopen(&self) {
         // Release: see `add`.

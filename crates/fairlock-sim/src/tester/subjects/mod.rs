@@ -9,8 +9,6 @@ mod ticket;
 
 use std::cell::{Cell, RefCell};
 
-use fairlock::rwsem::Snapshot;
-
 use super::failure::Kind;
 use super::script::{Abilities, Action, Script, Section};
 use crate::{busy, sleep};
@@ -37,8 +35,19 @@ pub(super) trait Subject {
         false
     }
 
-    /// What the specification (docs/spec) says of the lock; none of a lock that it is not about.
-    fn observe(&self) -> Option<Observed> {
+    /// What the specification (docs/spec) says of the lock, whose threads have these hints; none of a lock that it is
+    /// not about.
+    fn observe(&self, _thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        None
+    }
+
+    /// Which part of that depends on what is at this address.
+    fn part_at(&self, address: usize) -> Option<usize> {
+        (self.field_at(address) == Some("word")).then_some(0)
+    }
+
+    /// What the thread is about in the words of the specification, if that is more than to read or to write.
+    fn errand(&self, _thread: usize) -> Option<char> {
         None
     }
 
@@ -49,12 +58,14 @@ pub(super) trait Subject {
     fn field_at(&self, address: usize) -> Option<&'static str>;
 }
 
-/// A reader/writer lock between two steps.
+/// A lock between two steps.
 pub(super) struct Observed {
-    pub(super) word: Snapshot,
-    /// The hint of each thread that waits, readers first, and a letter for its state; none while somebody
-    /// changes the queue.
-    pub(super) queue: Option<Vec<(usize, char)>>,
+    /// As docs/spec/trace.h says; none while somebody changes a queue.
+    pub(super) state: Option<String>,
+    /// Parts of that, each of which changes by itself.
+    pub(super) parts: Vec<String>,
+    /// The threads that are queued, of a lock whose waiters the specification has asleep.
+    pub(super) queued: Option<Vec<usize>>,
 }
 
 /// What is wrong.

@@ -1,13 +1,14 @@
 //! The reader/writer lock, under every policy; and the thin one, which is the default.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::time::Duration;
 
+use fairlock::platform::PooledPlatform;
 use fairlock::rwsem::{
     Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, Snapshot, TenurePolicy,
 };
-use fairlock::thin::ThinRwSem;
+use fairlock::thin::{SlotSnapshot, ThinRwSem, ThinSnapshot};
 use fairlock::wait::{CancelToken, Wait, WaitError};
 
 use super::ranks::Ranks;
@@ -16,7 +17,7 @@ use crate::inside::set_priority;
 use crate::platform::begin_thin_locks;
 use crate::sim::Sim;
 use crate::tester::failure::Kind;
-use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
+use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr) => {
@@ -48,12 +49,23 @@ const BRIEF: Policy = Policy::tenure(TenurePolicy {
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
-    kind!("rwsem:thin", "RwLock: thin while nobody waits", Policy::DEFAULT, Thin::new(false)),
+    kind!(
+        "rwsem:thin",
+        "RwLock: thin while nobody waits",
+        Policy::DEFAULT,
+        Thin::new(Before::Trims)
+    ),
     kind!(
         "rwsem:visible",
         "RwLock: its readers are visible when it is thin",
         Policy::DEFAULT,
-        Thin::new(true)
+        Thin::new(Before::Shows)
+    ),
+    kind!(
+        "rwsem:full",
+        "RwLock: full before each visit, thin when somebody leaves it alone",
+        Policy::DEFAULT,
+        Thin::new(Before::Plans)
     ),
     kind!("rwsem:brief-tenure", "RwSem, tenures as short as can be", BRIEF),
     kind!("rwsem:unfair", "RwSem, Policy::UNFAIR", Policy::UNFAIR),
@@ -155,8 +167,14 @@ trait Lock {
     /// What is wrong, where so many readers, or a writer, are known to be inside.
     fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str>;
     fn check_idle(&self) -> Result<(), &'static str>;
-    /// The word, taken apart; none of a lock that may have several.
-    fn snapshot(&self) -> Option<Snapshot>;
+    /// As of the subject.
+    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed>;
+    fn part_at(&self, address: usize) -> Option<usize> {
+        (self.field_at(address) == Some("word")).then_some(0)
+    }
+    fn errand(&self, _thread: usize) -> Option<char> {
+        None
+    }
     fn state(&self) -> String;
     fn field_at(&self, address: usize) -> Option<&'static str>;
 }
@@ -233,8 +251,33 @@ impl Lock for RwSem<Sim> {
         unsafe { RwSem::check_idle(self) }
     }
 
-    fn snapshot(&self) -> Option<Snapshot> {
-        Some(RwSem::snapshot(self))
+    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        let mut queue = String::new();
+        let mut queued = vec![];
+        let knows = Lock::for_each_queued(self, |hint, state| {
+            if let Some(thread) = thread(hint) {
+                queue.push_str(&format!("{thread}{state}"));
+                queued.push(thread);
+            }
+        });
+        if queue.is_empty() {
+            queue.push('-');
+        }
+        let Snapshot { writer, readers, waiters, handoff, readers_turn, wake_next, .. } =
+            RwSem::snapshot(self);
+        let flags = [waiters, handoff, readers_turn, wake_next]
+            .map(|flag| char::from(b'0' + u8::from(flag)));
+        let [waiters, handoff, readers_turn, wake_next] = flags;
+        let word = format!(
+            "{} {readers} {waiters} {handoff} {readers_turn} {wake_next}",
+            u8::from(writer)
+        );
+        let state = format!("{word} {queue}");
+        Some(Observed {
+            state: knows.then(|| state.clone()),
+            parts: vec![state],
+            queued: Some(queued),
+        })
     }
 
     fn state(&self) -> String {
@@ -251,15 +294,57 @@ impl Lock for RwSem<Sim> {
 struct Thin {
     lock: ThinRwSem<Sim>,
     other: ThinRwSem<Sim>,
-    shows_readers: bool,
+    before: Before,
+    /// What each thread does that is no visit.
+    errands: RefCell<[Option<char>; MOST_THREADS as usize]>,
+}
+
+/// What becomes of the lock before a visit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// It is thin if nobody uses it.
+    Trims,
+    /// It is that, and visible.
+    Shows,
+    /// It is full, and becomes thin as soon as a thread leaves that is alone.
+    Plans,
+}
+
+/// What the word of a thin lock says, as docs/spec/thin.pml has it.
+fn word(word: ThinSnapshot) -> String {
+    match word {
+        ThinSnapshot::Read(readers) => format!("r{readers}"),
+        ThinSnapshot::Written => "w0".into(),
+        ThinSnapshot::Full(slot) => format!("f{slot}"),
+        ThinSnapshot::Visible | ThinSnapshot::Uninit => "?".into(),
+    }
+}
+
+/// The word of the full lock of a slot.
+fn full(slot: &SlotSnapshot) -> String {
+    let Snapshot { writer, sealed, readers, .. } = slot.full;
+    let taken = match (sealed, writer) {
+        (true, _) => "s",
+        (false, true) => "w",
+        _ => "",
+    };
+    match slot.waiters {
+        0 => format!("{taken}{readers}"),
+        waiters => format!("{taken}{readers}q{waiters}"),
+    }
+}
+
+/// Who keeps a slot with its lock, or is about to take it.
+fn pins(slot: &SlotSnapshot) -> String {
+    format!("{}{}", slot.pins, slot.closed.map(String::from).unwrap_or_default())
 }
 
 impl Thin {
-    fn new(shows_readers: bool) -> Self {
+    fn new(before: Before) -> Self {
         // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
         unsafe { begin_thin_locks() };
         let [lock, other] = [(); 2].map(|()| ThinRwSem::new(Policy::DEFAULT));
-        Self { lock, other, shows_readers }
+        Self { lock, other, before, errands: RefCell::default() }
     }
 }
 
@@ -275,12 +360,23 @@ impl Lock for Thin {
     own!(ThinRwSem<Sim>);
 
     fn prepare(&self) {
-        self.lock.trim();
+        let errand = |what| self.errands.borrow_mut()[crate::thread()] = what;
+        if self.before == Before::Plans {
+            errand(Some('p'));
+            self.lock.planned_wait_ns(0);
+            self.lock.seem_uncontended();
+        } else {
+            errand(Some('t'));
+            self.lock.trim();
+        }
+        errand(Some('o'));
         self.other.write();
         // SAFETY: just taken.
         unsafe { self.other.unlock_write() };
+        errand(Some('u'));
         self.other.trim();
-        if self.shows_readers {
+        errand(None);
+        if self.before == Before::Shows {
             self.lock.show_readers();
         }
     }
@@ -315,8 +411,33 @@ impl Lock for Thin {
         }
     }
 
-    fn snapshot(&self) -> Option<Snapshot> {
-        None
+    fn observe(&self, _: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        let mut parts: Vec<_> = [&self.lock, &self.other].map(|lock| word(lock.snapshot())).into();
+        // SAFETY: between two steps nobody runs.
+        let (slots, is_changing) = unsafe { Sim::rwsem_slots().snapshot() };
+        let mut state = parts.join(" ");
+        parts.push(slots.iter().map(|slot| if slot.is_pooled { 'p' } else { '-' }).collect());
+        for (number, slot) in slots.iter().enumerate() {
+            let (full, pins) = (full(slot), pins(slot));
+            let pooled = if slot.is_pooled { "p" } else { "" };
+            let text = format!("{pooled}{full}.{pins}");
+            // As a slot that was not made yet.
+            if text != "ps0.0" {
+                state.push_str(&format!(" {number}{text}"));
+            }
+            parts.extend([full, pins]);
+        }
+        Some(Observed { state: (!is_changing).then_some(state), parts, queued: None })
+    }
+
+    fn part_at(&self, address: usize) -> Option<usize> {
+        let locks = [&self.lock, &self.other].map(|lock| std::ptr::from_ref(lock).addr());
+        let own = locks.iter().position(|&lock| lock == address);
+        own.or_else(|| Some(locks.len() + Sim::rwsem_slots().part_at(address)?))
+    }
+
+    fn errand(&self, thread: usize) -> Option<char> {
+        self.errands.borrow().get(thread).copied().flatten()
     }
 
     fn state(&self) -> String {
@@ -547,10 +668,16 @@ impl<L: Lock> Subject for Sem<L> {
         promised && inside == 0 && self.ranks.somebody_waits()
     }
 
-    fn observe(&self) -> Option<Observed> {
-        let mut queue = vec![];
-        let knows = self.lock.for_each_queued(|hint, state| queue.push((hint, state)));
-        Some(Observed { word: self.lock.snapshot()?, queue: knows.then_some(queue) })
+    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        self.lock.observe(thread)
+    }
+
+    fn part_at(&self, address: usize) -> Option<usize> {
+        self.lock.part_at(address)
+    }
+
+    fn errand(&self, thread: usize) -> Option<char> {
+        self.lock.errand(thread)
     }
 
     fn state(&self) -> String {
