@@ -321,9 +321,10 @@ inline enter() {
 
 /* ---- out ---- */
 
+/* Not either while the lock says that a writer waits awake, which is a hint. */
 inline seal_free() {
     atomic { seen = is_free(s) && waiters[s] == 0;
-        if :: seen -> sealed[s] = true; writer[s] = true :: else fi SEES('C', 'x') }
+        if :: seen -> sealed[s] = true; writer[s] = true :: seen = false fi SEES('C', 'x') }
 }
 
 /* `deflate`, of the slot `s`, which `w` named and the caller holds as `how` says; `kept`: it still does. */
@@ -388,7 +389,7 @@ inline leave() {
             :: writes -> deflate()
             :: !writes && readers[s] == 1 ->
                 atomic { seen = readers[s] == 1 && !writer[s] && waiters[s] == 0;   /* `seal_alone` */
-                    if :: seen -> sealed[s] = true; writer[s] = true :: else fi SEES('C', 'x') };
+                    if :: seen -> sealed[s] = true; writer[s] = true :: seen = false fi SEES('C', 'x') };
                 if :: seen -> deflate() :: else fi;
                 seen = false
             :: true

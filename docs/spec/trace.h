@@ -67,6 +67,13 @@ static void trace_accept(void)
     for (i = 1; i <= depth; i++) { Trail *t = &trail[i]; if (t->o_t) covered[t->o_t->forw] = 1; }
 }
 
+/* The visit of the thread's last event may have ended without the lock, after a mere look. */
+static int trace_gave_up(void)
+{   int at = now.at;
+    while (--at >= starts[now.which]) if (events[at].thread == now.turn) return events[at].may_give_up == '1';
+    return 0;
+}
+
 static void trace_turn(void)
 {   int reached = now.at - starts[now.which];
     if (reached > furthest[now.which][RUNS]) furthest[now.which][RUNS] = reached;
@@ -74,7 +81,7 @@ static void trace_turn(void)
     if (now.at == starts[now.which + 1]) { trace_accept(); return; }
     now.turn = events[now.at].thread;
     now.errand[now.turn] = events[now.at].errand;
-    now.may_give_up = events[now.at].may_give_up == '1';
+    now.may_give_up = events[now.at].may_give_up == '1' || trace_gave_up();
 }
 
 static void trace_begin(void) { now.at = starts[now.which]; trace_turn(); }
