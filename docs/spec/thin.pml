@@ -18,12 +18,10 @@
 #include "trace.pml"
 #define is_about(what) (errand[me] == what)
 #define gives_up (may_give_up && l == 0)
-#define turned_away failed = true
 #else
 #define SEES(kind, flag)
 #define free_to_move
 #define gives_up true
-#define turned_away skip
 #endif
 #ifndef LOCKS
 #define LOCKS 1
@@ -204,7 +202,9 @@ inline inflate() {
             do
             :: s < SLOTS && pooled[s] -> pooled[s] = false; found = true; break
             :: s < SLOTS -> s++
-            :: s == SLOTS -> s = 0; turned_away; break
+#ifndef TRACE   /* where the pool grows */
+            :: s == SLOTS -> s = 0; break
+#endif
             od SEES('C', 'x') };
         if
         :: !found || pins[s] == 0 || MUTANT == 4 -> break
@@ -227,7 +227,9 @@ inline inflate() {
                 if :: w == WRITTEN -> sealed[s] = true :: else -> readers[s] = readers[s] - w fi; w = v; v = 0 SEES('C', 'x') }
         fi
     :: found && w >= NAMES -> atomic { pooled[s] = true; found = false; w = FREE SEES('C', 'x') }; break
+#ifndef TRACE
     :: !found -> break
+#endif
     od
 }
 
@@ -462,6 +464,7 @@ proctype thread(byte me) free_to_move {
     :: is_about('t') -> trim(); forget()
     :: is_about('u') -> l = 1; trim(); forget()
     :: is_about('p') -> look(); forget()
+    :: is_about('q') -> l = 1; look(); forget()
 #else
     :: break
     :: me < THREADS - TRIM ->

@@ -306,7 +306,7 @@ enum Before {
     Trims,
     /// It is that, and visible.
     Shows,
-    /// It is full, and becomes thin as soon as a thread leaves that is alone.
+    /// It is full, as the other is, and becomes thin as soon as a thread leaves that is alone.
     Plans,
 }
 
@@ -365,6 +365,9 @@ impl Lock for Thin {
             errand(Some('p'));
             self.lock.planned_wait_ns(0);
             self.lock.seem_uncontended();
+            errand(Some('q'));
+            self.other.planned_wait_ns(0);
+            self.other.seem_uncontended();
         } else {
             errand(Some('t'));
             self.lock.trim();
