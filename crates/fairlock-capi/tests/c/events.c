@@ -69,14 +69,17 @@ static void what_are_no_counters(void) {
 
 /* Readers of a lock that is hardly written: none is counted, and yet a writer is alone. */
 static fairlock_rwlock_t table;
-static volatile int stop;
-static long value, copy_of_it; /* guarded by `table` */
+/* Guarded by `table`. */
+static bool stop;
+static long value, copy_of_it;
 
 static void *read_on(void *unused) {
-    while (!stop) {
+    bool ends = false;
+    while (!ends) {
         GIVES(0, fairlock_rwlock_read(&table));
         GIVES(EBUSY, fairlock_rwlock_try_write(&table));
         CHECK(value == copy_of_it);
+        ends = stop;
         GIVES(0, fairlock_rwlock_unlock_read(&table));
         for (int i = 0; i < 2000; i++) {
             GIVES(0, fairlock_rwlock_read(&table));
@@ -108,7 +111,9 @@ static void readers_are_visible_and_writers_alone(void) {
         GIVES(0, fairlock_rwlock_unlock_write(&table));
         CHECK(fairlock_events_get(NULL, "readers_revoked") > revoked);
     }
-    stop = 1;
+    GIVES(0, fairlock_rwlock_write(&table));
+    stop = true;
+    GIVES(0, fairlock_rwlock_unlock_write(&table));
     for (int i = 0; i < 3; i++) {
         join(readers[i]);
     }
