@@ -240,13 +240,12 @@ impl Level {
         self.cpus[cpu].queue.remove(nth)
     }
 
-    /// The task that is furthest behind of those in the queue of `cpu` that may leave it: they did not run of late.
-    fn movable(&self, cpu: usize, now: u64) -> Option<usize> {
-        let task = |nth: &usize| &self.tasks[self.cpus[cpu].queue[*nth] as usize];
-        let is_cold = |nth: &usize| {
-            task(nth).left.is_none_or(|left| now - left >= self.tunables.migration_cost)
-        };
-        (0..self.cpus[cpu].queue.len()).filter(is_cold).min_by_key(|nth| task(nth).virtual_time)
+    /// The tasks in the queue of `cpu` that may leave it, as they did not run of late; each with its place there.
+    fn movable(&self, cpu: usize, now: u64) -> impl Iterator<Item = (usize, &Task)> {
+        let tasks = self.cpus[cpu].queue.iter().map(|&task| &self.tasks[task as usize]);
+        tasks.enumerate().filter(move |(_, task)| {
+            task.left.is_none_or(|left| now - left >= self.tunables.migration_cost)
+        })
     }
 
     /// Moves a task that waits elsewhere to the idle `cpu`: from the longest queue of its socket,
@@ -257,14 +256,14 @@ impl Level {
         }
         let socket = self.places[cpu].socket;
         let near = |c: &usize| self.places[*c].socket == socket;
-        let busy = |c: &usize| self.movable(*c, now).is_some();
+        let busy = |c: &usize| self.movable(*c, now).next().is_some();
         let longest = |cpus: &mut dyn Iterator<Item = usize>| {
             cpus.max_by_key(|&c| (self.cpus[c].queue.len(), std::cmp::Reverse(c)))
         };
         let all = || (0..self.cpus.len()).filter(busy);
         let from = longest(&mut all().filter(near))
             .or_else(|| longest(&mut all().filter(|_| !self.confined)))?;
-        let nth = self.movable(from, now)?;
+        let (nth, _) = self.movable(from, now).min_by_key(|(_, task)| task.virtual_time)?;
         let task = self.take(from, nth);
         self.move_to(task, cpu, now);
         Some(task)

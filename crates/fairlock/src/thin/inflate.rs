@@ -212,7 +212,7 @@ pub(super) trait Inflates: Sized {
 pub(super) type SlotOf<L> = Slot<<L as Inflates>::P, <L as Inflates>::Full>;
 pub(super) type PinOf<L> = Pin<'static, <L as Inflates>::P, <L as Inflates>::Full>;
 
-/// The caller has just taken another lock's slot in this way: not any more. False.
+/// The caller has just taken another lock's slot in this way: not any more.
 #[cold]
 #[inline(never)]
 pub(super) fn leave_other<L: Inflates>(slot: &SlotOf<L>, access: Access) {

@@ -178,8 +178,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     }
 
     /// The calling thread takes the full lock, if it had it last, others wait, and nothing else is
-    /// in the way: this is how a busy lock is taken nearly always. It needs no frame on the stack:
-    /// all calls are its last step.
+    /// in the way: this is how a busy lock is taken nearly always.
     #[inline(never)] // or it would be in every caller's loop
     fn lock_again(&self) -> bool {
         let Some(me) = marks::known::<P>() else { return false };

@@ -153,6 +153,10 @@ mod tests {
 
     type Lock = RwSem<Native>;
 
+    fn spinning(reader_spin: ReaderSpin) -> Lock {
+        Lock::new(Policy::published(PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF }))
+    }
+
     /// Whether it pays to spin for a writer that was last seen on this CPU. Asked until the answer
     /// is no, as the test may have moved to another CPU meanwhile.
     fn may_run(owner: &'static Thread<Native>) -> bool {
@@ -173,10 +177,7 @@ mod tests {
     /// The turn that it begins for its side began then.
     #[test]
     fn when_a_writer_comes_after_readers_is_noted() {
-        let lock = &Lock::new(Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Adaptive,
-            ..PublishedPolicy::HANDOFF
-        }));
+        let lock = &spinning(ReaderSpin::Adaptive);
         let since = Native::now();
         let kernel = lock.kernel();
         kernel.note_writer(Native::thread());
@@ -189,10 +190,7 @@ mod tests {
 
     #[test]
     fn readers_are_discouraged_by_a_vain_spin_until_a_writer_knows_of_none() {
-        let lock = &Lock::new(Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Always,
-            ..PublishedPolicy::HANDOFF
-        }));
+        let lock = &spinning(ReaderSpin::Always);
         let me = Native::thread();
         assert!(!lock.kernel().knows_of_vain_spin(Kind::Writer));
         lock.kernel().set_nonspinnable();

@@ -233,8 +233,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// One attempt of `take` at the full lock.
-    ///
-    /// It needs no frame on the stack: all calls are its last step.
     #[inline(always)]
     fn full_at_once(
         &self,
