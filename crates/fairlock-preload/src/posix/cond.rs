@@ -28,7 +28,7 @@ use crate::process::word::{CondFlags, Count};
 use crate::profile;
 use crate::registry::nap;
 use crate::thread::Preload;
-use crate::thread::cancel::Deferred;
+use crate::thread::cancel::{Deferred, whole};
 use crate::waiters::{Queue, Waiter};
 
 /// The program's condition variable.
@@ -161,19 +161,13 @@ impl Cond {
         false
     }
 
-    /// Wakes the waiter that has waited longest. Mostly nobody waits.
-    #[inline(always)]
+    /// Wakes the waiter that has waited longest.
     pub(super) fn signal(&self) {
-        if self.waiting.any() {
-            self.locked(|queue| queue.notify(1)).wake();
-        }
+        self.locked(|queue| queue.notify(1)).wake();
     }
 
-    #[inline(always)]
     pub(super) fn broadcast(&self) {
-        if self.waiting.any() {
-            self.locked(|queue| queue.notify(usize::MAX)).wake();
-        }
+        self.locked(|queue| queue.notify(usize::MAX)).wake();
     }
 
     /// Waits for those that have given up, and not yet taken themselves out.
@@ -234,23 +228,25 @@ pub(super) unsafe fn wait(
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     time: Time,
-    or_glibc_s: impl FnOnce() -> c_int,
+    or_glibc_s: impl FnOnce() -> c_int + Copy,
 ) -> c_int {
-    if !is_known(clock) {
-        return EINVAL;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let ours = Cond::at(cond);
-        if ours.is_none() && !mutex::is_ours(mutex) {
-            return mutex::without(mutex, || asleep(cond, or_glibc_s));
+    whole(move || {
+        if !is_known(clock) {
+            return EINVAL;
         }
-        match (Until::new(clock, time), ours) {
-            (Err(errno), _) => errno,
-            (Ok(until), Some(ours)) => ours.wait(mutex, &until),
-            (Ok(until), None) => wait_in_place(cond, mutex, &until),
+        // SAFETY: the caller's promise.
+        unsafe {
+            let ours = Cond::at(cond);
+            if ours.is_none() && !mutex::is_ours(mutex) {
+                return mutex::without(mutex, || asleep(cond, or_glibc_s));
+            }
+            match (Until::new(clock, time), ours) {
+                (Err(errno), _) => errno,
+                (Ok(until), Some(ours)) => ours.wait(mutex, &until),
+                (Ok(until), None) => wait_in_place(cond, mutex, &until),
+            }
         }
-    }
+    })
 }
 
 /// # Safety
@@ -258,19 +254,21 @@ pub(super) unsafe fn wait(
 #[inline(always)]
 pub(super) unsafe fn notify(
     cond: *mut pthread_cond_t,
-    ours: impl FnOnce(&Cond),
-    or_glibc_s: impl FnOnce() -> c_int,
+    ours: fn(&Cond),
+    or_glibc_s: impl FnOnce() -> c_int + Copy,
 ) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Cond::at(cond) } {
-        Some(cond) => {
+        // Mostly.
+        Some(cond) if !cond.waiting.any() => 0,
+        Some(cond) => whole(move || {
             ours(cond);
             0
-        }
-        None => {
+        }),
+        None => whole(move || {
             notify_place(cond);
             or_glibc_s()
-        }
+        }),
     }
 }
 

@@ -12,8 +12,8 @@ use super::{SPIN_NS, if_aligned};
 use crate::head::Entry;
 use crate::registry::{self, Head, Slot, nap};
 use crate::thread::Preload;
-use crate::thread::cancel::Whole;
-use crate::thread::{self, State};
+use crate::thread::cancel::{Since, as_outside};
+use crate::thread::{self, Recorded, State};
 
 /// How long a thread watches a thin lock that another holds before it inflates the lock, letting
 /// others have its CPU: until a holder that lost its own has mostly got it back. In ns; compared
@@ -54,11 +54,11 @@ pub(crate) trait Inflatable: Sized {
     unsafe fn served(
         lock: *mut Self::Program,
         ours: impl FnOnce(&Self) -> Result<(), c_int>,
-        or_glibc_s: impl FnOnce() -> c_int,
+        or_glibc_s: impl FnOnce() -> c_int + Copy,
     ) -> c_int {
         // SAFETY: the caller's promise.
         let lock = unsafe { Self::at(lock) }.filter(|lock| lock.is_ours());
-        lock.map_or_else(or_glibc_s, |lock| ours(lock).err().unwrap_or(0))
+        lock.map_or_else(|| as_outside(or_glibc_s), |lock| ours(lock).err().unwrap_or(0))
     }
 
     fn address(&self) -> usize {
@@ -164,16 +164,15 @@ pub(crate) trait Inflatable: Sized {
             Entry::Inflated(slot) => Some(slot),
         };
         loop {
-            let whole = Whole::begin();
-            let taken = self.inside_slot(found, waits, &take);
-            let ends = whole.is_cancelled();
-            if let (true, Ok(slot)) = (ends, taken) {
-                leave(slot);
+            let record = Recorded::begin();
+            let since = Since::now();
+            let slot = self.inside_slot(found, waits, &take)?;
+            if !since.is_cancelled() {
+                return Ok(Some(slot));
             }
-            whole.end();
-            if !ends || taken.is_err() {
-                return taken.map(Some);
-            }
+            leave(slot);
+            drop(record);
+            since.end();
             // It does not end: it was on its way out already.
             found = None;
         }

@@ -32,8 +32,8 @@ use crate::process::{config, real};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::Preload;
-use crate::thread::cancel::Whole;
-use crate::thread::{self, State};
+use crate::thread::cancel::whole;
+use crate::thread::{self, Recorded, State};
 use crate::word::Turns;
 
 /// How long a thread that waits awake keeps its CPU to itself, before it lets others run; five looks.
@@ -251,7 +251,7 @@ impl Lock {
     }
 
     fn leave_slot(&self, me: &State, slot: &Slot) {
-        let whole = Whole::begin();
+        let _record = Recorded::begin();
         let address = self.address();
         if slot.sem().is_write_locked() {
             self.set_writer(0);
@@ -263,7 +263,6 @@ impl Lock {
             unsafe { slot.sem().unlock_read() };
             me.held.remove(address);
         }
-        whole.end();
     }
 
     pub(crate) fn destroy(&self) -> Result<(), c_int> {
@@ -406,10 +405,15 @@ fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
 unsafe fn at_once_or(
     lock: Rwlock,
     at_once: fn(&Lock) -> bool,
-    in_general: unsafe extern "C-unwind" fn(Rwlock) -> c_int,
+    in_general: unsafe fn(Rwlock) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { if Lock::at(lock).is_some_and(at_once) { 0 } else { in_general(lock) } }
+    // SAFETY: the caller's promise. What `whole` calls has one argument, as this function's caller: a jump is enough.
+    unsafe {
+        match Lock::at(lock).is_some_and(at_once) {
+            true => 0,
+            false => whole(move || in_general(lock)),
+        }
+    }
 }
 
 fn target(lock: Rwlock, side: u32) -> Target {
@@ -436,7 +440,7 @@ unsafe fn take(
     side: u32,
     clock: clockid_t,
     time: Time,
-    or_glibc_s: impl FnOnce() -> c_int,
+    or_glibc_s: impl FnOnce() -> c_int + Copy,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let until = match unsafe { Until::new(clock, time) } {
@@ -454,28 +458,21 @@ unsafe fn take(
     profile::acquire(target(lock, side), attempt, wait)
 }
 
-// What is done where the lock could not be taken or left at once. As the functions that call these,
-// so that a jump is enough.
+// ---- where the lock could not be taken or left at once ----
 
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn lock<const SIDE: u32>(lock: Rwlock) -> c_int {
+unsafe fn lock<const SIDE: u32>(lock: Rwlock) -> c_int {
     let is_read = SIDE == side::READ;
     let glibc_s = if is_read { real::pthread_rwlock_rdlock } else { real::pthread_rwlock_wrlock };
     // SAFETY: the caller's promise.
     unsafe { take(lock, SIDE, CLOCK_REALTIME, ptr::null(), || glibc_s(lock)) }
 }
 
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn try_lock<const SIDE: u32>(lock: Rwlock) -> c_int {
+unsafe fn try_lock<const SIDE: u32>(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
     profile::attempt(target(lock, SIDE), || unsafe { attempt(lock, SIDE) })
 }
 
-#[cold]
-#[inline(never)]
-unsafe extern "C-unwind" fn unlock(lock: Rwlock) -> c_int {
+unsafe fn unlock(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
     let unlock =
         || unsafe { Lock::served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };

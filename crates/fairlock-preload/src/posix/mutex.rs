@@ -20,8 +20,8 @@ use crate::process::real;
 use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
-use crate::thread::cancel::Whole;
-use crate::thread::{self, Mutexes, State};
+use crate::thread::cancel::whole;
+use crate::thread::{self, Mutexes, Recorded, State};
 use crate::word::Word;
 
 /// The program's mutex.
@@ -210,15 +210,13 @@ impl Mutex {
         };
         let left = !self.seems_inflated() && leave();
         if !left {
-            self.give_up_slot();
+            whole(move || self.give_up_slot());
         }
     }
 
     /// Gives up an inflated mutex. Does nothing if nobody holds it.
-    #[cold]
-    #[inline(never)]
     fn give_up_slot(&self) {
-        let whole = Whole::begin();
+        let _record = Recorded::begin();
         if let Exit::Inflated(slot) = self.head.leave(self.address(), || ()) {
             let slot = registry::here(slot);
             if slot.sem().is_write_locked() {
@@ -228,7 +226,6 @@ impl Mutex {
                 unsafe { slot.sem().unlock_write() };
             }
         }
-        whole.end();
     }
 
     /// Fails if somebody holds the mutex, or waits at a condition variable with it, as glibc's does.
@@ -276,7 +273,7 @@ unsafe fn at_once_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c
     unsafe {
         match me.mutexes.get() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
-            _ => in_general(mutex),
+            _ => whole(move || in_general(mutex)),
         }
     }
 }
@@ -285,8 +282,6 @@ unsafe fn at_once_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c
 /// As above.
 #[inline(always)]
 pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
-    #[cold]
-    #[inline(never)]
     unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
         let wait = || unsafe { real::pthread_mutex_lock(mutex) };
@@ -306,8 +301,8 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     unsafe {
         match me.mutexes.get() {
             Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
-            Mutexes::Thin => unlock_in_general(mutex),
-            _ => unlock_counted(mutex, me),
+            Mutexes::Thin => whole(move || unlock_in_general(mutex)),
+            _ => whole(move || unlock_counted(mutex, me)),
         }
     }
 }
@@ -354,8 +349,6 @@ unsafe fn users<'a>(mutex: real::Mutex) -> Option<&'a AtomicU32> {
 /// As above.
 #[inline(always)]
 pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
-    #[cold]
-    #[inline(never)]
     unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
         profile::attempt(target(mutex), || unsafe { attempt(mutex, try_lock_slot) })
@@ -403,16 +396,18 @@ pub(super) unsafe fn lock_until(
     mutex: real::Mutex,
     clock: clockid_t,
     time: real::Time,
-    or_glibc_s: impl FnOnce() -> c_int,
+    or_glibc_s: impl FnOnce() -> c_int + Copy,
 ) -> c_int {
-    if !is_known(clock) {
-        return EINVAL;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let ours = |mutex: &Mutex| mutex.lock_until(Some(|| Until::new(clock, time)));
-        acquire(mutex, || Mutex::served(mutex, ours, or_glibc_s))
-    }
+    whole(move || {
+        if !is_known(clock) {
+            return EINVAL;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            let ours = |mutex: &Mutex| mutex.lock_until(Some(|| Until::new(clock, time)));
+            acquire(mutex, || Mutex::served(mutex, ours, or_glibc_s))
+        }
+    })
 }
 
 // ---- for the profile ----
@@ -453,16 +448,12 @@ unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
     profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
 }
 
-#[cold]
-#[inline(never)]
 unsafe fn unlock_in_general(mutex: real::Mutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { Mutex::served(mutex, Mutex::unlock, || real::pthread_mutex_unlock(mutex)) }
 }
 
 /// Releases the mutex, and looks at that for the profile.
-#[cold]
-#[inline(never)]
 unsafe fn unlock_counted(mutex: real::Mutex, me: &State) -> c_int {
     // SAFETY: the caller's promise.
     let look = unsafe { about_to_unlock(mutex, me) };

@@ -13,6 +13,7 @@ use super::if_aligned;
 use crate::process;
 use crate::process::real::{self, Semaphore, Spin};
 use crate::profile::{self, Target};
+use crate::thread::cancel::{self, whole};
 
 /// The error number of a call that has just returned this; zero if it has waited.
 fn errno(result: c_long) -> c_int {
@@ -25,7 +26,10 @@ fn errno(result: c_long) -> c_int {
 /// # Safety
 /// A semaphore.
 #[inline(always)]
-pub(super) unsafe fn at_semaphore(semaphore: Semaphore, wait: impl FnOnce() -> c_int) -> c_int {
+pub(super) unsafe fn at_semaphore(
+    semaphore: Semaphore,
+    wait: impl FnOnce() -> c_int + Copy,
+) -> c_int {
     let is_free = || {
         let mut value = 0;
         // SAFETY: the caller's promise.
@@ -35,7 +39,10 @@ pub(super) unsafe fn at_semaphore(semaphore: Semaphore, wait: impl FnOnce() -> c
     if !profile::is_on() || is_free() {
         return wait();
     }
-    profile::asleep(semaphore.addr(), |_| kind::SEMAPHORE, wait, |&result| errno(result.into()))
+    let wait = move || cancel::as_outside(wait);
+    whole(move || {
+        profile::asleep(semaphore.addr(), |_| kind::SEMAPHORE, wait, |&result| errno(result.into()))
+    })
 }
 
 /// Any system call. All but those of futexes go on to glibc with registers and stack as they are: one may
@@ -164,25 +171,20 @@ fn target(lock: Spin) -> Target {
     Target { address: lock.addr(), side: side::WRITE, kind: |_| kind::SPIN }
 }
 
-#[cold]
-#[inline(never)]
-pub(super) unsafe extern "C-unwind" fn spin_lock(lock: Spin) -> c_int {
+pub(super) unsafe fn spin_lock(lock: Spin) -> c_int {
     // SAFETY: the caller's promise.
     let attempt = || unsafe { real::pthread_spin_trylock(lock) };
     // SAFETY: as above.
-    profile::acquire(target(lock), attempt, || unsafe { real::pthread_spin_lock(lock) })
+    let wait = move || unsafe { real::pthread_spin_lock(lock) };
+    profile::acquire(target(lock), attempt, || cancel::as_outside(wait))
 }
 
-#[cold]
-#[inline(never)]
-pub(super) unsafe extern "C-unwind" fn spin_try_lock(lock: Spin) -> c_int {
+pub(super) unsafe fn spin_try_lock(lock: Spin) -> c_int {
     // SAFETY: the caller's promise.
     profile::attempt(target(lock), || unsafe { real::pthread_spin_trylock(lock) })
 }
 
-#[cold]
-#[inline(never)]
-pub(super) unsafe extern "C-unwind" fn spin_unlock(lock: Spin) -> c_int {
+pub(super) unsafe fn spin_unlock(lock: Spin) -> c_int {
     // SAFETY: the caller's promise.
     profile::releasing(lock.addr(), || unsafe { real::pthread_spin_unlock(lock) })
 }

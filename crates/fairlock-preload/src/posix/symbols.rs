@@ -20,7 +20,7 @@ use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind};
 use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
 use crate::profile;
-use crate::thread::cancel;
+use crate::thread::cancel::{self, whole};
 
 /// Functions, some of them under several names: those that programs use that were linked against old
 /// versions of glibc; and C11's, with C11's results, whose mutexes and condition variables are POSIX's.
@@ -28,23 +28,23 @@ use crate::thread::cancel;
 /// initialisers, or as that of a recursive mutex.)
 macro_rules! symbols {
     ($(
-        $abi:literal $name:ident $arguments:tt $([$($other:ident: $result:path),*])?
+        $name:ident $arguments:tt $([$($other:ident: $result:path),*])?
         $($body:block)? $(=> $value:expr;)?
     )*) => {
         $(
-            symbols!(@one $abi $name $arguments { $($body)? $($value)? });
-            $($(symbols!(@other $abi $other $arguments $name $result);)*)?
+            symbols!(@one $name $arguments { $($body)? $($value)? });
+            $($(symbols!(@other $other $arguments $name $result);)*)?
         )*
     };
-    (@one $abi:literal $name:ident ($($argument:ident: $type:ty),*) $body:block) => {
+    (@one $name:ident ($($argument:ident: $type:ty),*) $body:block) => {
         #[unsafe(no_mangle)]
-        unsafe extern $abi fn $name($($argument: $type),*) -> c_int {
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: the program's promise: what it gives to glibc's functions, it gives to these.
             unsafe { $body }
         }
     };
-    (@other $abi:literal $name:ident ($($argument:ident: $type:ty),*) $same:ident $result:path) => {
-        symbols! { @one $abi $name ($($argument: $type),*) { $result($same($($argument),*)) } }
+    (@other $name:ident ($($argument:ident: $type:ty),*) $same:ident $result:path) => {
+        symbols! { @one $name ($($argument: $type),*) { $result($same($($argument),*)) } }
     };
 }
 
@@ -65,7 +65,7 @@ fn same(errno: c_int) -> c_int {
 }
 
 symbols! {
-    "C-unwind" pthread_rwlock_init(lock: Rwlock, attributes: *const pthread_rwlockattr_t)
+    pthread_rwlock_init(lock: Rwlock, attributes: *const pthread_rwlockattr_t)
         [__pthread_rwlock_init: same] {
         // glibc's initialised lock is a free thin one.
         let result = real::pthread_rwlock_init(lock, attributes);
@@ -74,7 +74,7 @@ symbols! {
         }
         result
     }
-    "C-unwind" pthread_rwlockattr_setkind_np(attributes: *mut pthread_rwlockattr_t, wanted: c_int) {
+    pthread_rwlockattr_setkind_np(attributes: *mut pthread_rwlockattr_t, wanted: c_int) {
         let result = real::pthread_rwlockattr_setkind_np(attributes, wanted);
         if result == 0 && wanted == kind::PREFER_READER && config::serves(Kind::Rwlock) {
             // glibc's attributes begin with the kind.
@@ -82,95 +82,117 @@ symbols! {
         }
         result
     }
-    "C-unwind" pthread_rwlockattr_getkind_np(attributes: *const pthread_rwlockattr_t, found: *mut c_int) {
+    pthread_rwlockattr_getkind_np(attributes: *const pthread_rwlockattr_t, found: *mut c_int) {
         let result = real::pthread_rwlockattr_getkind_np(attributes, found);
         if result == 0 && *found == kind::ASKED_FOR_READER {
             *found = kind::PREFER_READER;
         }
         result
     }
-    "C-unwind" pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] =>
-        Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock));
-    "C-unwind" pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
+    pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] =>
+        whole(move || {
+            Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock))
+        });
+    pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
         super::at_once_or(lock, Lock::read_at_once, super::lock::<READ>);
-    "C-unwind" pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
+    pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
         super::at_once_or(lock, Lock::read_at_once, super::try_lock::<READ>);
-    "C-unwind" pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] =>
+    pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] =>
         super::at_once_or(lock, Lock::write_at_once, super::lock::<WRITE>);
-    "C-unwind" pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] =>
+    pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] =>
         super::at_once_or(lock, Lock::write_at_once, super::try_lock::<WRITE>);
-    "C-unwind" pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] =>
+    pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] =>
         super::at_once_or(lock, Lock::unlock_at_once, super::unlock);
     // As in glibc: an invalid time is refused before anything else.
-    "C-unwind" pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) =>
-        super::take(lock, READ, REALTIME, time, || real::pthread_rwlock_timedrdlock(lock, time));
-    "C-unwind" pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, time: Time) =>
-        super::take(lock, READ, clock, time, || real::pthread_rwlock_clockrdlock(lock, clock, time));
-    "C-unwind" pthread_rwlock_timedwrlock(lock: Rwlock, time: Time) =>
-        super::take(lock, WRITE, REALTIME, time, || real::pthread_rwlock_timedwrlock(lock, time));
-    "C-unwind" pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, time: Time) =>
-        super::take(lock, WRITE, clock, time, || real::pthread_rwlock_clockwrlock(lock, clock, time));
+    pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) =>
+        whole(move || {
+            super::take(lock, READ, REALTIME, time, || real::pthread_rwlock_timedrdlock(lock, time))
+        });
+    pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, time: Time) =>
+        whole(move || {
+            super::take(lock, READ, clock, time, || real::pthread_rwlock_clockrdlock(lock, clock, time))
+        });
+    pthread_rwlock_timedwrlock(lock: Rwlock, time: Time) =>
+        whole(move || {
+            super::take(lock, WRITE, REALTIME, time, || real::pthread_rwlock_timedwrlock(lock, time))
+        });
+    pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, time: Time) =>
+        whole(move || {
+            super::take(lock, WRITE, clock, time, || real::pthread_rwlock_clockwrlock(lock, clock, time))
+        });
 
     // glibc's initialised mutex is a free thin lock.
-    "C-unwind" pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t)
+    pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t)
         [__pthread_mutex_init: same] =>
         real::pthread_mutex_init(mutex, attributes);
-    "C-unwind" pthread_mutex_destroy(mutex: Mutex)
+    pthread_mutex_destroy(mutex: Mutex)
         [__pthread_mutex_destroy: same, mtx_destroy: c11] =>
-        mutexes::Mutex::served(mutex, mutexes::Mutex::destroy, || real::pthread_mutex_destroy(mutex));
-    "C-unwind" pthread_mutex_lock(mutex: Mutex) [__pthread_mutex_lock: same, mtx_lock: c11] =>
+        whole(move || {
+            let or_glibc_s = || real::pthread_mutex_destroy(mutex);
+            mutexes::Mutex::served(mutex, mutexes::Mutex::destroy, or_glibc_s)
+        });
+    pthread_mutex_lock(mutex: Mutex) [__pthread_mutex_lock: same, mtx_lock: c11] =>
         mutexes::lock(mutex);
-    "C-unwind" pthread_mutex_trylock(mutex: Mutex)
+    pthread_mutex_trylock(mutex: Mutex)
         [__pthread_mutex_trylock: same, mtx_trylock: c11] =>
         mutexes::try_lock(mutex);
-    "C-unwind" pthread_mutex_unlock(mutex: Mutex) [__pthread_mutex_unlock: same, mtx_unlock: c11] =>
+    pthread_mutex_unlock(mutex: Mutex) [__pthread_mutex_unlock: same, mtx_unlock: c11] =>
         mutexes::unlock(mutex);
-    "C-unwind" pthread_mutex_timedlock(mutex: Mutex, time: Time) [mtx_timedlock: c11] =>
-        mutexes::lock_until(mutex, REALTIME, time, || real::pthread_mutex_timedlock(mutex, time));
-    "C-unwind" pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, time: Time) =>
-        mutexes::lock_until(mutex, clock, time, || real::pthread_mutex_clocklock(mutex, clock, time));
+    pthread_mutex_timedlock(mutex: Mutex, time: Time) [mtx_timedlock: c11] =>
+        mutexes::lock_until(mutex, REALTIME, time, move || {
+            real::pthread_mutex_timedlock(mutex, time)
+        });
+    pthread_mutex_clocklock(mutex: Mutex, clock: clockid_t, time: Time) =>
+        mutexes::lock_until(mutex, clock, time, move || {
+            real::pthread_mutex_clocklock(mutex, clock, time)
+        });
 
-    "C" pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) =>
+    pthread_cond_init(cond: Cond, attributes: *const pthread_condattr_t) =>
         real::pthread_cond_init(cond, attributes);
-    "C" pthread_cond_destroy(cond: Cond) [cnd_destroy: c11] =>
-        Ours::at(cond).map_or_else(|| real::pthread_cond_destroy(cond), Ours::destroy);
-    "C-unwind" pthread_cond_wait(cond: Cond, mutex: Mutex) [cnd_wait: c11] =>
-        cond::wait(cond, mutex, REALTIME, ptr::null(), || real::pthread_cond_wait(cond, mutex));
-    "C-unwind" pthread_cond_timedwait(cond: Cond, mutex: Mutex, time: Time) [cnd_timedwait: c11] {
-        let or_glibc_s = || real::pthread_cond_timedwait(cond, mutex, time);
+    pthread_cond_destroy(cond: Cond) [cnd_destroy: c11] =>
+        whole(move || {
+            Ours::at(cond).map_or_else(|| real::pthread_cond_destroy(cond), Ours::destroy)
+        });
+    pthread_cond_wait(cond: Cond, mutex: Mutex) [cnd_wait: c11] =>
+        cond::wait(cond, mutex, REALTIME, ptr::null(), move || real::pthread_cond_wait(cond, mutex));
+    pthread_cond_timedwait(cond: Cond, mutex: Mutex, time: Time) [cnd_timedwait: c11] {
+        let or_glibc_s = move || real::pthread_cond_timedwait(cond, mutex, time);
         cond::wait(cond, mutex, Ours::clock(cond), time, or_glibc_s)
     }
-    "C-unwind" pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: clockid_t, time: Time) {
-        let or_glibc_s = || real::pthread_cond_clockwait(cond, mutex, clock, time);
+    pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: clockid_t, time: Time) {
+        let or_glibc_s = move || real::pthread_cond_clockwait(cond, mutex, clock, time);
         cond::wait(cond, mutex, clock, time, or_glibc_s)
     }
-    "C" pthread_cond_signal(cond: Cond) [cnd_signal: c11] =>
-        cond::notify(cond, Ours::signal, || real::pthread_cond_signal(cond));
-    "C" pthread_cond_broadcast(cond: Cond) [cnd_broadcast: c11] =>
-        cond::notify(cond, Ours::broadcast, || real::pthread_cond_broadcast(cond));
-    "C-unwind" pthread_cancel(thread: pthread_t) {
-        let cancel = || real::pthread_cancel(thread);
-        if config::serves(Kind::Mutex) { cancel::cancel(thread, cancel) } else { cancel() }
+    pthread_cond_signal(cond: Cond) [cnd_signal: c11] =>
+        cond::notify(cond, Ours::signal, move || real::pthread_cond_signal(cond));
+    pthread_cond_broadcast(cond: Cond) [cnd_broadcast: c11] =>
+        cond::notify(cond, Ours::broadcast, move || real::pthread_cond_broadcast(cond));
+    pthread_cancel(thread: pthread_t) {
+        let cancel = move || real::pthread_cancel(thread);
+        whole(move || match config::serves(Kind::Mutex) {
+            true => cancel::cancel(thread, cancel),
+            false => cancel(),
+        })
     }
-    "C-unwind" pthread_setcanceltype(new: c_int, before: *mut c_int) {
+    pthread_setcanceltype(new: c_int, before: *mut c_int) {
         cancel::note_type(new);
         real::pthread_setcanceltype(new, before)
     }
 
-    "C-unwind" pthread_spin_lock(lock: Spin) =>
-        if observed::take_as_glibc(lock) { 0 } else { observed::spin_lock(lock) };
-    "C-unwind" pthread_spin_trylock(lock: Spin) =>
-        if observed::take_as_glibc(lock) { 0 } else { observed::spin_try_lock(lock) };
-    "C-unwind" pthread_spin_unlock(lock: Spin) =>
-        if observed::release_as_glibc(lock) { 0 } else { observed::spin_unlock(lock) };
+    pthread_spin_lock(lock: Spin) =>
+        if observed::take_as_glibc(lock) { 0 } else { whole(move || observed::spin_lock(lock)) };
+    pthread_spin_trylock(lock: Spin) =>
+        if observed::take_as_glibc(lock) { 0 } else { whole(move || observed::spin_try_lock(lock)) };
+    pthread_spin_unlock(lock: Spin) =>
+        if observed::release_as_glibc(lock) { 0 } else { whole(move || observed::spin_unlock(lock)) };
 
-    "C-unwind" sem_wait(semaphore: Semaphore) =>
-        observed::at_semaphore(semaphore, || real::sem_wait(semaphore));
-    "C-unwind" sem_timedwait(semaphore: Semaphore, time: Time) =>
-        observed::at_semaphore(semaphore, || real::sem_timedwait(semaphore, time));
-    "C-unwind" sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) =>
-        observed::at_semaphore(semaphore, || real::sem_clockwait(semaphore, clock, time));
+    sem_wait(semaphore: Semaphore) =>
+        observed::at_semaphore(semaphore, move || real::sem_wait(semaphore));
+    sem_timedwait(semaphore: Semaphore, time: Time) =>
+        observed::at_semaphore(semaphore, move || real::sem_timedwait(semaphore, time));
+    sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) =>
+        observed::at_semaphore(semaphore, move || real::sem_clockwait(semaphore, clock, time));
 
     // For the profile: what is loaded later may have the same addresses.
-    "C-unwind" dlclose(library: *mut c_void) => profile::unloading(|| real::dlclose(library));
+    dlclose(library: *mut c_void) => profile::unloading(|| real::dlclose(library));
 }

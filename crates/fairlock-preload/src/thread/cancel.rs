@@ -23,8 +23,8 @@
 //! glibc knows before the thread begins to wait.
 //!
 //! *At any instruction.* A thread that lets itself be cancelled anywhere must not end in a lock's queue, where its
-//! frame would be gone. While it is there it can only be cancelled [later](Whole): once it has the lock, which it
-//! then gives up first.
+//! frame would be gone. So it is not cancelled anywhere in [a call](whole), but later: once it has the lock, which it
+//! then [gives up](Since) first.
 //!
 //! *Who else may be meant.* If several cancel a thread at once, the thread answers the last of them
 //! only. That one is enough: the count is late for the others, but comes. The record that a canceller
@@ -37,9 +37,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::pthread_t;
 
-use super::{
-    Record, Recorded, State, by_number, enter, own_record, record_hint, state, whole_record,
-};
+use super::{Record, Recorded, State, by_number, enter, own_record, state, whole_record};
 use crate::process::real;
 
 unsafe extern "C-unwind" {
@@ -208,75 +206,91 @@ pub(crate) fn note_type(new: c_int) {
     }
 }
 
-/// While this lives, a thread that may be cancelled at any instruction is not; and it has a record.
-/// Mostly that is so without it.
-pub(crate) struct Whole(Option<Guarded>);
-
-/// A thread that was made so.
-struct Guarded {
-    record: Recorded,
-    /// The thread's record, and how often the thread had been cancelled, if it may be anywhere.
-    deferred: Option<(&'static Record, u32)>,
+/// Runs `call`. A thread that may be cancelled at any instruction meanwhile may not.
+///
+/// Unwinding that begins between two calls, in a function that has destructors to run, ends the process: the
+/// compiler's tables have calls only. So no function in which the thread may still be cancelled has destructors:
+/// not these two, where nothing needs to be dropped, nor those that call `whole`. `call` is in a function of its own.
+#[inline(always)]
+pub(crate) fn whole<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
+    if ANYWHERE.load(Ordering::Relaxed) { deferred(call) } else { apart(call) }
 }
 
-impl Whole {
-    #[inline(always)]
-    pub(crate) fn begin() -> Self {
-        let is_whole = record_hint() != 0 && !ANYWHERE.load(Ordering::Relaxed);
-        if is_whole { Self(None) } else { Self(Some(Guarded::begin())) }
+#[cold]
+#[inline(never)]
+fn deferred<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
+    let mut before = DEFERRED;
+    // SAFETY: `before` is written.
+    unsafe { real::pthread_setcanceltype(DEFERRED, &mut before) };
+    let anywhere = &state().anywhere;
+    let outside = anywhere.replace(before == ASYNCHRONOUS);
+    let result = apart(call);
+    anywhere.set(outside);
+    if before == ASYNCHRONOUS {
+        // SAFETY: nothing is in the caller's frames that must not be left.
+        unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
     }
-
-    /// Whether the thread has been cancelled meanwhile, and would end at once.
-    #[inline(always)]
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.as_ref().is_some_and(Guarded::is_cancelled)
-    }
-
-    /// The thread may be cancelled again; a thread that was cancelled meanwhile ends here.
-    #[inline(always)]
-    pub(crate) fn end(self) {
-        if let Some(guarded) = self.0 {
-            guarded.end();
-        }
-    }
+    result
 }
 
-impl Guarded {
-    #[cold]
-    fn begin() -> Self {
-        let mut before = DEFERRED;
-        if ANYWHERE.load(Ordering::Relaxed) {
-            // SAFETY: `before` is written.
-            unsafe { real::pthread_setcanceltype(DEFERRED, &mut before) };
-        }
-        // Afterwards: a thread that ended between taking its record and noting it would lose it for good.
-        let record = Recorded::begin();
+#[inline(never)]
+fn apart<R>(call: impl FnOnce() -> R) -> R {
+    call()
+}
+
+/// Runs `wait`, which is glibc's, in a [`whole`] call: a thread that could be cancelled at any instruction outside
+/// can be so meanwhile.
+pub(crate) fn as_outside(wait: impl FnOnce() -> c_int + Copy) -> c_int {
+    if state().anywhere.get() { anywhere(wait) } else { wait() }
+}
+
+#[cold]
+#[inline(never)]
+fn anywhere(wait: impl FnOnce() -> c_int + Copy) -> c_int {
+    // SAFETY: nothing is in the caller's frames that must not be left.
+    unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
+    let result = wait();
+    // SAFETY: as above.
+    unsafe { real::pthread_setcanceltype(DEFERRED, ptr::null_mut()) };
+    result
+}
+
+/// Whether a thread that could be cancelled at any instruction outside has been cancelled since, in a [`whole`] call.
+pub(crate) struct Since(Option<(&'static Record, u32)>);
+
+impl Since {
+    /// Now, if the thread was not cancelled before: else it ends here. The thread has a record.
+    #[inline]
+    pub(crate) fn now() -> Self {
         let counted = || {
             let record = whole_record();
-            (record, record.cancels.count.load(Ordering::SeqCst))
+            // SeqCst: what was counted is known to glibc, which acts on it below.
+            let count = record.cancels.count.load(Ordering::SeqCst);
+            anywhere(|| 0);
+            (record, count)
         };
-        Self { record, deferred: (before == ASYNCHRONOUS).then(counted) }
+        Self(state().anywhere.get().then(counted))
     }
 
-    #[cold]
-    fn is_cancelled(&self) -> bool {
-        self.deferred.is_some_and(|counted| {
-            let mut before = DISABLE;
-            // SAFETY: `before` is written.
-            unsafe {
-                pthread_setcancelstate(DISABLE, &mut before);
-                pthread_setcancelstate(before, ptr::null_mut());
-            }
-            before == ENABLE && was_counted(counted)
-        })
+    /// Whether the thread would end if it could.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.is_some_and(|counted| was_counted(counted) && is_enabled())
     }
 
-    #[cold]
-    fn end(self) {
-        drop(self.record);
-        if self.deferred.is_some() {
-            // SAFETY: nothing is in the caller's frames that must not be left.
-            unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
-        }
+    /// The thread ends, unless it is on its way out already.
+    pub(crate) fn end(self) {
+        anywhere(|| 0);
     }
+}
+
+/// Whether the calling thread can be cancelled.
+fn is_enabled() -> bool {
+    let mut before = DISABLE;
+    // SAFETY: `before` is written.
+    unsafe {
+        pthread_setcancelstate(DISABLE, &mut before);
+        pthread_setcancelstate(before, ptr::null_mut());
+    }
+    before == ENABLE
 }

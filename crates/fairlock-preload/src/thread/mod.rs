@@ -60,6 +60,8 @@ pub(crate) struct State {
     record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
+    /// Outside this library, the thread can be cancelled at any instruction; for the time of a call: see `cancel`.
+    anywhere: Cell<bool>,
     /// The locks that the thread reads.
     pub(crate) held: Held,
 }
@@ -261,12 +263,6 @@ pub(crate) fn has_record() -> bool {
     own_record().is_some()
 }
 
-/// The address of the record, or zero before there is one.
-#[inline(always)]
-fn record_hint() -> usize {
-    state().record.load(Ordering::Relaxed) as usize
-}
-
 impl Record {
     fn new(number: u32) -> Self {
         Self {
@@ -424,7 +420,7 @@ unsafe impl System for Preload {
 
     #[inline(always)]
     fn thread_hint() -> usize {
-        record_hint()
+        state().record.load(Ordering::Relaxed) as usize
     }
 
     #[inline]

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* Whether the locks are ours. */
@@ -130,18 +131,21 @@ static inline int elsewhere(int (*call)(pthread_rwlock_t *), pthread_rwlock_t *l
     return result(&c);
 }
 
+/* What /proc says of the thread; zero if it is gone. */
+static inline char state_of(pid_t tid) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+    FILE *f = fopen(path, "r");
+    bool found = f && fgets(line, sizeof line, f);
+    if (f)
+        fclose(f);
+    return found ? strrchr(line, ')')[2] : 0;
+}
+
 /* Waits until the thread sleeps. */
 static inline void sleeps(pid_t tid) {
-    for (;;) {
-        char path[64], line[256];
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
-        FILE *f = fopen(path, "r");
-        CHECK(f && fgets(line, sizeof line, f));
-        fclose(f);
-        if (strrchr(line, ')')[2] == 'S')
-            return;
-        usleep(200);
-    }
+    for (char state; (state = state_of(tid)) != 'S'; usleep(200))
+        CHECK(state);
 }
 
 /* The same, which it does in the call only. */

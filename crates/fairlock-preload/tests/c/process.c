@@ -536,7 +536,16 @@ static void keys(void) {
 static pthread_mutex_t awaited = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t awaited_rwlock = PTHREAD_RWLOCK_INITIALIZER;
 
-static void *lock_anywhere(void *rwlock) {
+struct cancelled {
+    pthread_t thread;
+    _Atomic pid_t tid;
+    bool rwlock;
+};
+
+static void *lock_anywhere(void *argument) {
+    struct cancelled *me = argument;
+    bool rwlock = me->rwlock;
+    me->tid = gettid();
     EXPECT(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
     if (rwlock) {
         pthread_rwlock_wrlock(&awaited_rwlock);
@@ -555,24 +564,161 @@ static void cancelled_anywhere(void) {
         bool rwlock = ours && i % 2;
         EXPECT(pthread_mutex_lock(&awaited), 0);
         EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
-        pthread_t threads[3];
-        for (int t = 0; t < 3; t++)
-            EXPECT(pthread_create(&threads[t], NULL, lock_anywhere, rwlock ? &awaited : NULL), 0);
+        struct cancelled threads[3];
+        for (int t = 0; t < 3; t++) {
+            threads[t] = (struct cancelled){.rwlock = rwlock};
+            EXPECT(pthread_create(&threads[t].thread, NULL, lock_anywhere, &threads[t]), 0);
+        }
         usleep(i * 1000);
         for (int t = 0; t < 3; t++)
-            EXPECT(pthread_cancel(threads[t]), 0);
-        /* Whoever ends with the lock keeps it: until then the signal is there. */
-        usleep(20000);
+            EXPECT(pthread_cancel(threads[t].thread), 0);
+        /* Whoever ends with the lock keeps it: they are gone, or wait for it as cancelled threads. */
+        for (int t = 0; t < 3; t++)
+            while (!threads[t].tid || state_of(threads[t].tid) == 'R')
+                usleep(200);
         EXPECT(pthread_rwlock_unlock(&awaited_rwlock), 0);
         EXPECT(pthread_mutex_unlock(&awaited), 0);
         for (int t = 0; t < 3; t++)
-            EXPECT(pthread_join(threads[t], NULL), 0);
+            EXPECT(pthread_join(threads[t].thread, NULL), 0);
     }
     EXPECT(pthread_mutex_lock(&awaited), 0);
     EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
 }
 
-TESTS({"cancelled_anywhere", cancelled_anywhere}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+/* The locks of one thread that is cancelled. What it leaves behind is in nobody's way, whatever that is. */
+struct locks {
+    pthread_mutex_t mutex;
+    pthread_rwlock_t rwlock;
+    pthread_cond_t cond;
+};
+
+static void set_type(struct locks *unused) {
+    (void)unused;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+}
+
+static void lock_mutex(struct locks *l) {
+    if (pthread_mutex_lock(&l->mutex) == 0)
+        pthread_mutex_unlock(&l->mutex);
+}
+
+static void write_rwlock(struct locks *l) {
+    if (pthread_rwlock_wrlock(&l->rwlock) == 0)
+        pthread_rwlock_unlock(&l->rwlock);
+}
+
+static void read_rwlock(struct locks *l) {
+    if (pthread_rwlock_rdlock(&l->rwlock) == 0)
+        pthread_rwlock_unlock(&l->rwlock);
+}
+
+static void try_both(struct locks *l) {
+    if (pthread_mutex_trylock(&l->mutex) == 0)
+        pthread_mutex_unlock(&l->mutex);
+    if (pthread_rwlock_trywrlock(&l->rwlock) == 0)
+        pthread_rwlock_unlock(&l->rwlock);
+}
+
+static void time_both(struct locks *l) {
+    struct timespec soon = in_ms(CLOCK_REALTIME, 1);
+    if (pthread_mutex_timedlock(&l->mutex, &soon) == 0)
+        pthread_mutex_unlock(&l->mutex);
+    if (pthread_rwlock_timedrdlock(&l->rwlock, &soon) == 0)
+        pthread_rwlock_unlock(&l->rwlock);
+}
+
+static void notify_and_destroy(struct locks *l) {
+    pthread_cond_signal(&l->cond);
+    pthread_cond_broadcast(&l->cond);
+    pthread_cond_destroy(&l->cond);
+    pthread_mutex_destroy(&l->mutex);
+    pthread_rwlock_destroy(&l->rwlock);
+}
+
+struct stepper {
+    void (*calls)(struct locks *);
+    struct locks *locks;
+    unsigned long cancelled_at;
+    _Atomic pid_t tid;
+    bool ended;
+};
+
+static _Thread_local struct stepper *stepper;
+static _Thread_local unsigned long instructions;
+
+/* After each instruction. */
+static void on_step(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    if (++instructions == stepper->cancelled_at) {
+        ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100; /* no further steps */
+        EXPECT(pthread_cancel(pthread_self()), 0);
+    }
+}
+
+static void *step_by_step(void *argument) {
+    stepper = argument;
+    /* What a thread does only once. */
+    struct locks own = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER, PTHREAD_COND_INITIALIZER};
+    stepper->calls(&own);
+    stepper->tid = gettid();
+    EXPECT(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+    __asm__ volatile("pushf; orq $0x100, (%%rsp); popf" ::: "memory", "cc");
+    stepper->calls(stepper->locks);
+    __asm__ volatile("pushf; andq $~0x100, (%%rsp); popf" ::: "memory", "cc");
+    stepper->ended = true;
+    return NULL;
+}
+
+enum form { THIN, INFLATED, HELD };
+
+/* Whether the calls ended before the thread was cancelled, at this instruction of theirs. */
+static bool ends_before(unsigned long instruction, void (*calls)(struct locks *), enum form form) {
+    struct locks *locks = malloc(sizeof *locks);
+    CHECK(locks);
+    *locks = (struct locks){PTHREAD_MUTEX_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER, PTHREAD_COND_INITIALIZER};
+    struct timespec past = {0};
+    EXPECT(pthread_mutex_lock(&locks->mutex), 0);
+    if (form != THIN) {
+        EXPECT(pthread_mutex_timedlock(&locks->mutex, &past), ETIMEDOUT);
+        inflate(&locks->rwlock);
+    }
+    EXPECT(pthread_rwlock_wrlock(&locks->rwlock), 0);
+    struct stepper one = {calls, locks, instruction, 0, false};
+    pthread_t thread;
+    if (form == HELD) {
+        EXPECT(pthread_create(&thread, NULL, step_by_step, &one), 0);
+        while (!one.tid || state_of(one.tid) == 'R')
+            usleep(100);
+    }
+    EXPECT(pthread_rwlock_unlock(&locks->rwlock), 0);
+    EXPECT(pthread_mutex_unlock(&locks->mutex), 0);
+    if (form != HELD)
+        EXPECT(pthread_create(&thread, NULL, step_by_step, &one), 0);
+    EXPECT(pthread_join(thread, NULL), 0);
+    return one.ended;
+}
+
+/* A thread is cancelled at the instructions of a call, by turns: at each of the first and the last few dozen, and at
+   some between, but those of a long wait. It ends, and the process goes on. */
+static void cancelled_at_instructions(void) {
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+    EXPECT(sigaction(SIGTRAP, &action, NULL), 0);
+    alarm(600); /* a step takes 10 us in some virtual machines */
+    void (*const calls[])(struct locks *) = {set_type, lock_mutex, write_rwlock,      read_rwlock,
+                                             try_both, time_both,  notify_and_destroy};
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
+        for (enum form form = THIN; form <= (calls[c] == notify_and_destroy ? INFLATED : HELD); form++) {
+            unsigned long all = 1;
+            bool ends = false;
+            while (all < 3000 && !(ends = ends_before(all, calls[c], form)))
+                all += all < 60 ? 1 : all / 3;
+            for (unsigned long last = 0; ends && last < 20 && last < all; last++)
+                ends_before(all - last, calls[c], form);
+        }
+}
+
+TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},
