@@ -85,7 +85,7 @@ unsafe extern "C" fn syscall(number: c_long) -> c_long {
 ///
 /// # Safety
 /// See above.
-unsafe extern "C" fn futex(
+unsafe extern "C-unwind" fn futex(
     number: c_long,
     address: usize,
     operation: c_long,
@@ -94,20 +94,20 @@ unsafe extern "C" fn futex(
     second: c_long,
     third: c_long,
 ) -> c_long {
-    const WAITS: [c_int; 5] = [
-        libc::FUTEX_WAIT,
-        libc::FUTEX_WAIT_BITSET,
-        libc::FUTEX_WAIT_REQUEUE_PI,
-        libc::FUTEX_LOCK_PI,
-        libc::FUTEX_LOCK_PI2,
-    ];
+    use libc::{
+        FUTEX_LOCK_PI, FUTEX_LOCK_PI2, FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI,
+    };
     // SAFETY: see above.
     let call =
-        || unsafe { real::syscall()(number, address, operation, value, until, second, third) };
-    if WAITS.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
-        profile::asleep(address, |_| kind::FUTEX, call, |&result| errno(result))
-    } else {
-        call()
+        move || unsafe { real::syscall()(number, address, operation, value, until, second, third) };
+    let wait = move || cancel::as_outside(call);
+    match operation as c_int & libc::FUTEX_CMD_MASK {
+        FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI | FUTEX_LOCK_PI2
+            if profile::is_on() =>
+        {
+            whole(move || profile::asleep(address, |_| kind::FUTEX, wait, |&result| errno(result)))
+        }
+        _ => call(),
     }
 }
 

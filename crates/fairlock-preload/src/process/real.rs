@@ -89,7 +89,7 @@ pub(crate) extern "C" fn look_up_syscall() {
     SYSCALL.get();
 }
 
-pub(crate) fn syscall() -> unsafe extern "C" fn(number: c_long, ...) -> c_long {
+pub(crate) fn syscall() -> unsafe extern "C-unwind" fn(number: c_long, ...) -> c_long {
     // SAFETY: what glibc has under that name is such a function, and it is always there.
     unsafe { transmute(SYSCALL.get()) }
 }

@@ -240,13 +240,13 @@ fn apart<R>(call: impl FnOnce() -> R) -> R {
 
 /// Runs `wait`, which is glibc's, in a [`whole`] call: a thread that could be cancelled at any instruction outside
 /// can be so meanwhile.
-pub(crate) fn as_outside(wait: impl FnOnce() -> c_int + Copy) -> c_int {
+pub(crate) fn as_outside<R: Copy>(wait: impl FnOnce() -> R + Copy) -> R {
     if state().anywhere.get() { anywhere(wait) } else { wait() }
 }
 
 #[cold]
 #[inline(never)]
-fn anywhere(wait: impl FnOnce() -> c_int + Copy) -> c_int {
+fn anywhere<R: Copy>(wait: impl FnOnce() -> R + Copy) -> R {
     // SAFETY: nothing is in the caller's frames that must not be left.
     unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
     let result = wait();
@@ -266,7 +266,7 @@ impl Since {
             let record = whole_record();
             // SeqCst: what was counted is known to glibc, which acts on it below.
             let count = record.cancels.count.load(Ordering::SeqCst);
-            anywhere(|| 0);
+            anywhere(|| ());
             (record, count)
         };
         Self(state().anywhere.get().then(counted))
@@ -280,7 +280,7 @@ impl Since {
 
     /// The thread ends, unless it is on its way out already.
     pub(crate) fn end(self) {
-        anywhere(|| 0);
+        anywhere(|| ());
     }
 }
 

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -636,6 +637,12 @@ static void notify_and_destroy(struct locks *l) {
     pthread_rwlock_destroy(&l->rwlock);
 }
 
+static void wait_at_futex(struct locks *unused) {
+    (void)unused;
+    int word = 1;
+    syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0); /* which it is not */
+}
+
 struct stepper {
     void (*calls)(struct locks *);
     struct locks *locks;
@@ -706,7 +713,7 @@ static void cancelled_at_instructions(void) {
     EXPECT(sigaction(SIGTRAP, &action, NULL), 0);
     alarm(600); /* a step takes 10 us in some virtual machines */
     void (*const calls[])(struct locks *) = {set_type, lock_mutex, write_rwlock,      read_rwlock,
-                                             try_both, time_both,  notify_and_destroy};
+                                             try_both, time_both,  notify_and_destroy, wait_at_futex};
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
         for (enum form form = THIN; form <= (calls[c] == notify_and_destroy ? INFLATED : HELD); form++) {
             unsigned long all = 1;
