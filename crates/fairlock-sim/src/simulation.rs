@@ -141,6 +141,7 @@ impl<'env> Simulation<'env> {
             let stack = FiberStack::new(nth);
             stacks.push(stack.map_err(|error| SimulationError::NoMemory { threads, error })?);
         }
+        stacks.iter().for_each(|stack| self.world.add_stack(stack.addresses()));
         fibers.extend(stacks.into_iter().zip(self.bodies).map(|(s, body)| Fiber::new(s, body)));
         self.world.start(
             stop_ns.map(|ns| ns.saturating_mul(1000)),
