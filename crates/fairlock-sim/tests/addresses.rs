@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::Ordering;
 
-use fairlock::condvar::TicketCondvar;
-use fairlock::range::{RangePolicy, RangeRwLock};
+use fairlock::platform::Atomic;
 use fairlock::rwsem::Policy;
 use fairlock::thin::ThinRwSem;
-use fairlock::ticket::{Adaptive, AdaptiveTicketLock};
-use fairlock_sim::{Machine, Sim, Simulation, begin_thin_locks, busy, random, stopped};
+use fairlock_sim::{Machine, Sim, SimU64, Simulation, begin_thin_locks, busy, random, stopped};
 use fairlock_testing as _; // the watchdog
 
 const RUN_NS: u64 = 400_000;
@@ -42,49 +42,38 @@ fn assert_all_the_same(results: impl Iterator<Item = String>) {
     assert!(results.iter().all(|result| *result == results[0]), "{results:#?}");
 }
 
-#[test]
-fn where_in_its_frames_a_waiter_for_a_range_is_makes_no_difference() {
-    assert_all_the_same(DEPTHS.iter().map(|deeper| {
-        let lock = RangeRwLock::<Sim>::on_platform(RangePolicy::default());
-        run(&|_| {
-            deeper(&|| {
-                while !stopped() {
-                    let first = random(16);
-                    let held = lock.write(first..=first + 3);
-                    busy(500);
-                    drop(held);
-                }
-            });
-        })
-    }));
+/// What a thread has in its frame: a word for itself, and one for another thread.
+struct Frame {
+    own: SimU64,
+    between: [u8; 24],
+    others: SimU64,
 }
 
 #[test]
-fn where_in_its_frames_a_waiter_of_a_condvar_is_makes_no_difference() {
+fn where_in_its_frames_a_thread_has_its_words_makes_no_difference() {
     assert_all_the_same(DEPTHS.iter().map(|deeper| {
-        let mutex = AdaptiveTicketLock::<Sim>::new();
-        let all = TicketCondvar::<Sim, Adaptive<65_536>>::new();
-        let (waiting, round, over) = (Cell::new(0), Cell::new(0), Cell::new(false));
-        run(&|_| {
+        let frames = [const { Cell::new(ptr::null::<Frame>()) }; THREADS];
+        let there = Cell::new(0);
+        // Frames are there from when all are until nobody uses them any more.
+        let all_come = |by: usize| {
+            there.set(there.get() + 1);
+            while there.get() < by * THREADS {
+                busy(100);
+            }
+        };
+        run(&|thread| {
             deeper(&|| {
+                let frame = Frame { own: SimU64::new(0), between: [0; 24], others: SimU64::new(0) };
+                black_box(&frame.between);
+                frames[thread].set(&raw const frame);
+                all_come(1);
+                // SAFETY: there until all have come again.
+                let other = unsafe { &*frames[(thread + 1) % THREADS].get() };
                 while !stopped() {
-                    mutex.lock();
-                    waiting.set(waiting.get() + 1);
-                    let mine = round.get();
-                    if waiting.get() == THREADS {
-                        waiting.set(0);
-                        round.set(mine + 1);
-                        all.notify_all();
-                    }
-                    while round.get() == mine && !over.get() {
-                        // SAFETY: taken above, and again by the wait.
-                        unsafe { all.wait(&mutex) };
-                    }
-                    // SAFETY: as above.
-                    unsafe { mutex.unlock() };
+                    frame.own.fetch_add(1, Ordering::Relaxed);
+                    other.others.fetch_add(1, Ordering::Relaxed);
                 }
-                over.set(true);
-                all.notify_all();
+                all_come(2);
             });
         })
     }));
