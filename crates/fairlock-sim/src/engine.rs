@@ -103,6 +103,10 @@ pub(crate) trait Engine {
     fn now(&self) -> u64;
     /// Whether threads should end.
     fn stopped(&self) -> bool;
+    /// A number that stands for this address, as far from those of its neighbours as it is.
+    fn name_of(&mut self, address: usize) -> usize {
+        address
+    }
     fn cpu(&self) -> u32;
     fn cpus(&self) -> usize;
     /// The socket that the thread is in, as it sees it. Guests see one.

@@ -44,6 +44,13 @@ impl FiberStack {
     }
 }
 
+impl FiberStack {
+    /// The addresses that it may use.
+    pub(crate) fn addresses(&self) -> std::ops::Range<usize> {
+        self.stack.limit().get()..self.stack.base().get()
+    }
+}
+
 // SAFETY: the inner stack's promises hold: less than a page of it is not used, and on Windows none;
 // the guard page is there, and the alignment is that of a cache line.
 unsafe impl Stack for FiberStack {

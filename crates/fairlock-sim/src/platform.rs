@@ -200,6 +200,10 @@ unsafe impl System for Sim {
         ask(|engine| std::ptr::from_ref(engine.thread()) as usize).unwrap_or(0)
     }
 
+    fn name_of(address: usize) -> usize {
+        ask(|engine| engine.name_of(address)).unwrap_or(address)
+    }
+
     fn cpu() -> Option<u32> {
         ask(|engine| engine.cpu())
     }

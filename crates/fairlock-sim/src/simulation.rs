@@ -18,8 +18,8 @@ use crate::world::{Step, World};
 ///
 /// Runs on the OS thread that calls [`run`](Self::run); several can run on several OS threads. The
 /// same machine, threads and seed give the same report, as long as locks are aligned to cache lines
-/// (fairlock's are) and threads do nothing that depends on the world outside. This holds for one
-/// build: what shares a cache line with a waiter on its thread's stack is up to the compiler.
+/// (fairlock's are) and threads do nothing that depends on the world outside. Where memory is makes no
+/// difference: a thread's stack is one line, whatever is in its frames.
 ///
 /// ```
 /// use fairlock::rwsem::{Policy, RwSem};
@@ -141,6 +141,7 @@ impl<'env> Simulation<'env> {
             let stack = FiberStack::new(nth);
             stacks.push(stack.map_err(|error| SimulationError::NoMemory { threads, error })?);
         }
+        stacks.iter().for_each(|stack| self.world.add_stack(stack.addresses()));
         fibers.extend(stacks.into_iter().zip(self.bodies).map(|(s, body)| Fiber::new(s, body)));
         self.world.start(
             stop_ns.map(|ns| ns.saturating_mul(1000)),

@@ -170,6 +170,11 @@ impl<'env> World<'env> {
         self.observer = Some(observer);
     }
 
+    /// A thread has its stack at these addresses.
+    pub(crate) fn add_stack(&mut self, stack: std::ops::Range<usize>) {
+        self.memory.add_stack(stack);
+    }
+
     /// Adds a thread of a guest; without guests there is only guest 0.
     pub(crate) fn add_thread(&mut self, name: String, guest: usize) {
         assert!(self.threads.len() + 1 < Events::MOST, "at most {} threads", Events::MOST - 1);

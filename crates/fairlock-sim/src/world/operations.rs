@@ -282,6 +282,10 @@ impl Engine for World<'_> {
         self.stopped
     }
 
+    fn name_of(&mut self, address: usize) -> usize {
+        self.memory.name_of(address)
+    }
+
     fn cpu(&self) -> u32 {
         let cpu = self.cpu_of(self.running);
         if self.has_host() { (cpu % self.guest_cpus) as u32 } else { cpu as u32 }

@@ -139,6 +139,13 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     /// its record.
     fn thread_hint() -> usize;
 
+    /// The address by which a table has a place for what is at this one. A simulated machine names memory in the
+    /// order in which it is asked for, so that its results do not depend on where it is.
+    #[inline(always)]
+    fn name_of(address: usize) -> usize {
+        address
+    }
+
     /// The CPU the calling thread is on, if that can be had for a few
     /// nanoseconds.
     fn cpu() -> Option<u32> {

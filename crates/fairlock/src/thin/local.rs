@@ -42,13 +42,15 @@ impl<P> Marks<P> {
     pub(crate) const fn new() -> Self {
         Self([const { Mark::none() }; MARKS])
     }
+}
 
+impl<P: System> Marks<P> {
     /// Where the lock of this address has its mark, and shows its readers. Neighbouring locks have different places.
     #[inline(always)]
     pub(super) fn place(address: usize) -> usize {
         // Of 600 factors by chance the one with which locks that are 8 to 4,096 bytes apart meet least.
-        ((address as u32).wrapping_mul(0x5745_0E65) >> (u32::BITS - MARKS.trailing_zeros()))
-            as usize
+        let name = P::name_of(address) as u32;
+        (name.wrapping_mul(0x5745_0E65) >> (u32::BITS - MARKS.trailing_zeros())) as usize
     }
 
     #[inline(always)]
