@@ -7,7 +7,36 @@
  *
  * The mutex is what tenure.pml shows: whoever is first in its queue takes it. For liveness (LIVE) that one is overtaken
  * once at most.
+ *
+ * With TRACE, the model does what a trace of the code says (trace.pml), if it can: each thread waits and notifies. Of the
+ * mutex the trace has who has it and who is queued; there, each thread that notifies has a list of its own.
  */
+#ifdef TRACE
+#define WAITERS 8
+#define THREADS N
+#define N 8
+#define LISTS 8
+#define ALONE
+#define own_list me
+#include "trace.pml"
+bool due;               /* the thread has told another, and is to wake it */
+/* A step that the trace may have together with the next one. */
+#define MAY_SEE ; if :: c_code { trace_step(Pthread->me, 'C', 'x'); } :: true fi
+#define gives_up may_give_up
+/* How the mutex is held, and by whom, is not in the trace. */
+#define can_queue true
+#define can_seat true
+#else
+#define SEES(kind, flag)
+#define MAY_SEE
+#define free_to_move
+#define LISTS 1
+#define at_once 1
+#define own_list 0
+#define gives_up (GIVE_UP && me > 0 && me < WAITERS)
+#define can_queue (held || queued > 0)
+#define can_seat (inflated && held)
+#endif
 #ifndef WAITERS
 #define WAITERS 2
 #endif
@@ -21,8 +50,9 @@
 #ifndef ALL
 #define ALL 0
 #endif
+#ifndef N
 #define N (WAITERS + 1)
-#define gives_up (GIVE_UP && me > 0 && me < WAITERS)
+#endif
 
 /* A waiter's states: `condvar/waiters.rs`. */
 #define WAITING 0
@@ -40,13 +70,17 @@ bool overtaken;
 
 /* The condition variable: what its queue lock guards. */
 byte queue[N], waiting;
-/* Those that were notified together and are to be woken by each other: `Notified` of the thread that notifies. */
-byte list[N], listed;
+/* Those that were notified together and are to be woken by each other: `Notified` of each thread that notifies. */
+byte list[LISTS * N], listed[LISTS];
 
 /* A waiter's frame, and its thread's parker. */
 byte state[N];
-bool seat[N], is_listed[N], token[N];
+bool seat[N], token[N];
+byte whose[N];       /* one more than whose list to look at; zero if it was notified alone */
 
+#ifdef TRACE
+byte holder, after;     /* who has the mutex; and after what it was taken last: 1 a wait that was notified, 2 one that gave up */
+#endif
 bool data;              /* set by who notifies, as it takes the mutex */
 /* Only for the properties. */
 byte inside, gone;
@@ -55,15 +89,21 @@ bool frame[N];          /* its wait has not returned */
 bool waits[N];          /* from the wait's begin until it has the mutex again */
 
 /* Takes the first one out. */
-#define shift(array, length) \
-    k = 0; do :: k + 1 < length -> array[k] = array[k + 1]; k++ :: else -> break od; \
-    length--; array[length] = 0; k = 0
+#define shift_from(array, first, length) \
+    k = 0; do :: k + 1 < length -> array[first + k] = array[first + k + 1]; k++ :: else -> break od; \
+    length--; array[first + length] = 0; k = 0
+#define shift(array, length) shift_from(array, 0, length)
 
 /* ---- the mutex ---- */
 
 inline has() {
     held = true; inside++; assert(inside == 1); token[me] = false;
+#ifdef TRACE
+    holder = me; after = (waited -> 1 + gave_up : 0); waited = false;
+    d_step { state[me] = WAITING; seat[me] = false; whose[me] = 0 }
+#else
     if :: me == WAITERS -> data = true :: else fi
+#endif
 }
 
 /* `ThinMutex::try_lock`, and what `lock` does at first. */
@@ -73,7 +113,7 @@ inline take_past_queue() {
 #ifdef LIVE
         overtaken = (queued > 0)
 #endif
-    }
+        MAY_SEE }
 }
 
 /* Under the mutex's queue lock. */
@@ -82,6 +122,10 @@ inline push(who) { mutex_queue[queued] = who; queued++ }
 /* `Turns::wait_queued`: the thread is queued, or another is about to queue it. */
 inline wait_queued() {
     do
+#ifdef TRACE    /* in two steps */
+    :: atomic { queued > 0 && mutex_queue[0] == me -> shift(mutex_queue, queued) MAY_SEE };
+        atomic { !held -> has() MAY_SEE }; break
+#else
     :: atomic { queued > 0 && mutex_queue[0] == me && !held ->
         has(); shift(mutex_queue, queued); wake_next = (queued > 0);
 #ifdef LIVE
@@ -91,13 +135,14 @@ inline wait_queued() {
     :: d_step { queued > 0 && mutex_queue[0] == me && held -> wake_next = true };
         d_step { token[me] -> token[me] = false }
     :: d_step { (queued == 0 || mutex_queue[0] != me) && token[me] -> token[me] = false }
+#endif
     od
 }
 
 inline lock() {
     if
     :: take_past_queue()
-    :: d_step { held || queued > 0 -> inflated = true; push(me) }; wait_queued()
+    :: d_step { can_queue -> inflated = true; push(me) SEES('C', 'x') }; wait_queued()
     fi
 }
 
@@ -105,7 +150,7 @@ inline unlock() {
     do
     :: atomic { !wake_next -> held = false; inside--;
         /* `Inflates::deflate`: nobody is queued, nor has pinned the slot. */
-        if :: queued == 0 && pins == 0 -> inflated = false :: true fi }; break
+        if :: queued == 0 && pins == 0 -> inflated = false :: true fi SEES('C', 'x') }; break
     :: d_step { wake_next -> wake_next = false; call = queued > 0; whom = mutex_queue[0] }
     od;
     if :: call -> token[whom] = true :: else fi;
@@ -127,26 +172,32 @@ inline take_first() {
 
 /* `Notice::wake` */
 inline wake(who) {
-    d_step { assert(frame[who]); if :: MUTANT == 9 -> token[who] = true :: else -> state[who] = WOKEN fi };
-    d_step { if :: MUTANT == 9 -> state[who] = WOKEN :: else -> token[who] = true fi }
+#ifdef TRACE
+    atomic { told = who; due = true };
+#endif
+    d_step { assert(frame[who]); if :: MUTANT == 9 -> token[who] = true :: else -> state[who] = WOKEN fi SEES('C', 'x') };
+    d_step { if :: MUTANT == 9 -> state[who] = WOKEN :: else -> token[who] = true fi SEES('U', '0' + Pthread->told) }
+#ifdef TRACE
+    ; due = false
+#endif
 }
 
 /* `Waiter::wake`: to the mutex's queue, or awake. */
 inline wake_or_seat() {
     atomic { assert(frame[whom]);
         if              /* `ThinMutex::seat`: if it seems to be asleep */
-        :: inflated && held -> seats = true; if :: MUTANT != 5 -> pins++ :: else fi
+        :: can_seat -> seats = true; if :: MUTANT != 5 -> pins++ :: else fi
         :: true
         fi };
     if
     :: seats ->
-        d_step { assert(frame[whom]); seat[whom] = true; state[whom] = WOKEN };
+        d_step { assert(frame[whom]); seat[whom] = true; state[whom] = WOKEN SEES('C', 'x') };
         /* `queue_sleeping_writer`, and `ask_for` if it is next: sees the mutex held in the step that asks. */
         atomic { assert(frame[whom] && inflated); push(whom);
             if
             :: mutex_queue[0] != whom || MUTANT == 7 || MUTANT == 6
             :: else -> if :: held -> wake_next = true :: else -> call = true fi
-            fi };
+            fi MAY_SEE };
         if
         :: MUTANT == 6 && held -> if :: mutex_queue[0] == whom -> wake_next = true :: else fi
         :: MUTANT == 6 && !held -> call = true
@@ -158,61 +209,89 @@ inline wake_or_seat() {
     d_step { seats = false; whom = 0 }
 }
 
-#if !ALL
-inline notify() {       /* `notify_one` */
+inline notify_one() {
     if
     :: waiting == 0     /* `has_waiters` */
     :: waiting > 0 ->
-        d_step { if :: waiting > 0 -> take_first(); call = true :: else fi };
+        d_step { if :: waiting > 0 -> take_first(); call = true :: else fi SEES('C', 'x') };
         if :: call -> call = false; wake_or_seat() :: else fi
     fi
 }
 
-#else
-inline notify() {       /* `notify_all` */
+inline notify_all() {
     if
-    :: waiting == 0
+    :: waiting == 0     /* the same */
     :: waiting > 0 ->
         d_step { some = waiting;
-            do :: waiting > 0 -> take_first(); all[count] = whom; count++ :: else -> break od;
-            if :: some == 1 -> whom = all[0]; count = 0 :: else -> whom = 0 fi };
+            do :: waiting > 0 -> take_first(); whose[whom] = own_list + 1; all[count] = whom; count++ :: else -> break od;
+            if :: some == 1 -> whom = all[0]; count = 0 :: else -> whom = 0 fi SEES('C', 'x') };
         if
         :: some == 1 -> wake_or_seat()
         :: some > 1 ->
             /* `Batch::wake`: leaves all but the first to those that are woken, before it wakes that one. */
             if :: MUTANT == 4 -> wake(all[0]) :: else fi;
-            d_step { before = listed; k = 0;
-                do :: k < before -> left[k] = list[k]; k++ :: else -> break od;
-                k = 1; listed = 0; is_listed[all[0]] = true;
-                do :: k < count -> list[listed] = all[k]; is_listed[all[k]] = true; listed++; k++ :: else -> break od;
-                k = 0 };
-            do :: before > 0 -> before--; wake(left[before]); left[before] = 0 :: else -> break od;
+#ifdef TRACE    /* two, in a build without mistakes */
+            if :: at_once = 1 :: at_once = 2 fi;
+#endif
+            if
+            :: count > at_once ->
+                d_step { before = listed[own_list]; k = 0;
+                    do :: k < before -> left[k] = list[own_list * N + k]; k++ :: else -> break od;
+                    k = at_once; listed[own_list] = 0;
+                    do :: k < count -> list[own_list * N + listed[own_list]] = all[k]; listed[own_list]++; k++ :: else -> break od;
+                    k = 0 SEES('C', 'x') };
+                do :: k < before -> whom = left[k]; wake(whom); left[k] = 0; k++ :: else -> break od;
+                atomic { before = 0; k = 0; whom = 0 }
+            :: else
+            fi;
             if :: MUTANT != 4 -> wake(all[0]) :: else fi;
+#ifdef TRACE
+            if :: at_once == 2 -> wake(all[1]) :: else fi;
+#endif
             d_step { do :: count > 0 -> count--; all[count] = 0 :: else -> break od; k = 0 }
         :: else
         fi;
         some = 0
     fi
 }
+
+#ifdef TRACE
+inline notify() { if :: notify_one() :: notify_all() fi }
+#elif ALL
+inline notify() { notify_all() }
+#else
+inline notify() { notify_one() }
 #endif
 
 /* ---- who waits ---- */
 
 /* `Notified::wake_next`; more than one where there is time is only quicker. */
-inline wake_next_listed() {
-    d_step { if :: listed > 0 && MUTANT != 3 -> whom = list[0]; shift(list, listed); call = true :: else fi };
+inline wake_next_listed(from) {
+    d_step {
+        if
+        :: listed[from] > 0 && MUTANT != 3 -> whom = list[from * N]; shift_from(list, from * N, listed[from]); call = true
+        :: else
+        fi SEES('C', 'x') };
     if :: call -> call = false; wake(whom); whom = 0 :: else fi
 }
 
 inline enqueue() {
-    d_step { queue[waiting] = me; waiting++; state[me] = WAITING; frame[me] = true; waits[me] = true }
+    d_step {
+#ifdef TRACE    /* it has the mutex, which the trace does not see it let go */
+        held && holder == me -> held = false; inside--;
+#endif
+        queue[waiting] = me; waiting++; state[me] = WAITING; frame[me] = true; waits[me] = true SEES('C', 'x') }
 }
 
 /* `wait_within`: `gave_up` says how it ended. */
 inline wait() {
     gave_up = false; ended = false;
     if :: MUTANT != 1 -> enqueue() :: else fi;
+#ifdef TRACE
+    waited = true;
+#else
     unlock();
+#endif
     if :: MUTANT == 1 -> enqueue() :: else fi;
     do
     :: state[me] == WOKEN -> break
@@ -225,13 +304,15 @@ inline wait() {
                 do :: k + 1 < waiting -> queue[k] = queue[k + 1]; k++ :: else -> break od;
                 waiting--; queue[waiting] = 0; k = 0; gave_up = true
             :: else
-            fi };
+            fi SEES('C', 'x') };
         if :: gave_up -> break :: else fi
     :: !ended && state[me] != WOKEN ->
         may_end = (state[me] == WAITING && gives_up);
 endsleep:
         if      /* the monitor says who may sleep for ever */
+#ifndef TRACE
         :: d_step { token[me] -> token[me] = false }
+#endif
         :: may_end -> ended = true
         fi;
         may_end = false
@@ -242,20 +323,98 @@ endsleep:
         wait_queued();
         atomic { pins = pins - (MUTANT != 5); seat[me] = false }
     :: else ->          /* `lock_again` */
-        if :: is_listed[me] && !held -> is_listed[me] = false; wake_next_listed() :: else fi;
+        wakes = whose[me] > 0;
+#ifdef TRACE    /* one, or two */
+        if :: wakes -> wake_next_listed((whose[me] - 1)); if :: wake_next_listed((whose[me] - 1)) :: true fi :: else fi;
+        wakes = false;
+        lock()
+#else
+        if :: wakes && !held -> wakes = false; wake_next_listed(0) :: else fi;
         if
-        :: take_past_queue(); if :: is_listed[me] -> is_listed[me] = false; wake_next_listed() :: else fi
-        :: if :: is_listed[me] -> is_listed[me] = false; wake_next_listed() :: else fi; lock()
+        :: take_past_queue(); if :: wakes -> wakes = false; wake_next_listed(0) :: else fi
+        :: if :: wakes -> wakes = false; wake_next_listed(0) :: else fi; lock()
         fi
+#endif
     fi;
     atomic { if :: MUTANT == 10 && seat[me] -> pins-- :: else fi;
         assert(given[me] == !gave_up); given[me] = false; frame[me] = false; waits[me] = false;
-        state[me] = WAITING; seat[me] = false }
+        state[me] = WAITING; seat[me] = false; whose[me] = 0 }
 }
+
+#ifdef TRACE
+proctype thread(byte me) free_to_move {
+    byte k, whom, some, count, before, all[N], left[N], told, at_once;
+    bool call, seats, ended, may_end, gave_up, waited, wakes;
+    do
+    :: lock();
+        do
+        :: me % 2 == 1 -> wait()
+        :: me % 2 == 1 -> unlock(); break
+        :: me % 2 == 0 -> notify(); unlock(); break
+        :: me % 2 == 0 -> unlock(); notify(); break
+        od;
+        gave_up = false
+    od
+}
+
+/* The thread wakes others for the mutex. */
+proctype wakes_others() provided (!failed) {
+end:
+    do
+    :: atomic { turn == one && !due && c_expr { events[now.at].kind == 'U' }; c_code { trace_next(); } }
+    od
+}
+
+c_code {
+/* Who has the mutex, and after what it was taken last; who is queued there, and at the condition variable. Then each thread that was notified: N, or K if it
+ * was told, or S if it has a seat, too; and whose list it looks at. Then the lists. */
+static void state_text(char *text)
+{   int i, k;
+    *text++ = now.held ? '0' + now.holder : '-'; *text++ = ".ng"[now.after]; *text++ = ' ';
+    for (i = 0; i < now.queued; i++) *text++ = '0' + now.mutex_queue[i];
+    *text++ = ' ';
+    for (i = 0; i < now.waiting; i++) *text++ = '0' + now.queue[i];
+    for (i = 0; i < N; i++)
+    {   if (now.state[i] == WAITING) continue;
+        *text++ = ' '; *text++ = '0' + i; *text++ = now.state[i] == NOTIFIED ? 'N' : now.seat[i] ? 'S' : 'K';
+        *text++ = now.whose[i] ? '0' + now.whose[i] - 1 : '-';
+    }
+    for (i = 0; i < LISTS; i++)
+    {   if (!now.listed[i]) continue;
+        *text++ = ' '; *text++ = 'l'; *text++ = '0' + i; *text++ = ':';
+        for (k = 0; k < now.listed[i]; k++) *text++ = '0' + now.list[i * N + k];
+    }
+    *text = 0;
+}
+
+static void set_state(const char *text)
+{   int i;
+    for (i = 0; i < N; i++)
+        now.mutex_queue[i] = now.queue[i] = now.state[i] = now.seat[i] = now.whose[i] = now.listed[i] = 0;
+    for (i = 0; i < LISTS * N; i++) now.list[i] = 0;
+    now.queued = now.waiting = now.holder = 0;
+    if ((now.held = *text != '-')) now.holder = text[0] - '0';
+    now.after = text[1] == 'n' ? 1 : text[1] == 'g' ? 2 : 0;
+    for (text += 3; *text != ' '; text++) now.mutex_queue[now.queued++] = *text - '0';
+    for (text++; *text && *text != ' '; text++) now.queue[now.waiting++] = *text - '0';
+    while (*text == ' ')
+    {   if (text[1] == 'l')
+        {   for (i = text[2] - '0', text += 4; *text && *text != ' '; text++) now.list[i * N + now.listed[i]++] = *text - '0';
+            continue;
+        }
+        i = text[1] - '0';
+        now.state[i] = text[2] == 'N' ? NOTIFIED : WOKEN; now.seat[i] = text[2] == 'S';
+        now.whose[i] = text[3] == '-' ? 0 : text[3] - '0' + 1;
+        text += 4;
+    }
+}
+}
+
+#else
 
 proctype waiter(byte me) {
     byte k, whom;
-    bool call, ended, may_end, gave_up;
+    bool call, ended, may_end, gave_up, wakes;
     do
     :: break
     :: lock();
@@ -288,16 +447,22 @@ proctype notifier(byte me) {
 /* If nobody can move: who sleeps was not notified, and has nothing to be notified of. */
 #ifndef LIVE
 active proctype monitor() {
-    timeout -> assert(gone + waiting == N && !held && queued == 0 && pins == 0 && listed == 0 && (!data || waiting == 0))
+    timeout -> assert(gone + waiting == N && !held && queued == 0 && pins == 0 && listed[0] == 0 && (!data || waiting == 0))
 }
 #endif
 
+#endif
+
 init {
+#ifdef TRACE
+    atomic { begin_trace(); run thread(one); run wakes_others() }
+#else
     byte i;
     atomic {
         do :: i < WAITERS -> run waiter(i); i++ :: else -> break od;
         run notifier(WAITERS)
     }
+#endif
 }
 
 #ifdef LIVE

@@ -111,6 +111,7 @@ static void trace_step(int me, int kind, int flag)
     if (kind == 'C' && trace_same(now.at > starts[now.which] ? e[-1].state : begins[now.which])) return;
     fits = e->thread == me && e->kind == kind && trace_same(e->state);
     if (kind == 'C' && flag != 'x') fits = fits && (e->flag == 'q') == (flag == 'q');
+    if (kind == 'U' && flag) fits = fits && e->flag == flag;
     if (kind == 'S') fits = fits && (e->flag == 'x' || (e->flag == 't') == flag);
     if (kind == 'P' && flag == 's') fits = fits && (e->flag == 's' || (e->flag == 't' && e->may_give_up == '1'));
     else if (kind == 'P') fits = fits && e->flag == flag;

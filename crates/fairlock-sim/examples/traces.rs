@@ -44,6 +44,10 @@ fn print_with(mistake: Option<&str>, lock: Lock, seeds: Range<u64>) -> io::Resul
                 TakesAnySlot,
                 DeflatesPinned,
                 TakesPinned,
+                QueuesUnreported,
+                QueuesTooLate,
+                TakesNotification,
+                ForgetsFollowers,
             ];
             let fault = faults.into_iter().find(|fault| format!("{fault:?}") == name);
             let fault = fault.ok_or_else(|| io::Error::other("no such mistake"))?;

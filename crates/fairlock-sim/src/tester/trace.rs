@@ -71,7 +71,7 @@ impl Recorder {
         operation: Operation,
     ) {
         let seen = subject.observe(&|hint| stepper.with_hint(hint));
-        let Some(Observed { state, parts, queued }) = seen else { return };
+        let Some(Observed { state, parts, queued, wakes }) = seen else { return };
         // What it went on to after the operation, that is not about yet.
         let errand =
             std::mem::replace(&mut self.threads[thread].next_errand, subject.errand(thread));
@@ -91,7 +91,11 @@ impl Recorder {
                     self.threads[thread].looked = true;
                 }
             }
-            Operation::Access(_, address) => {
+            Operation::Access(access, address) => {
+                let other = stepper.parker_at(address).filter(|&other| wakes && other != thread);
+                if let Some(other) = other.filter(|_| access == Access::Atomic) {
+                    self.wakes(thread, other);
+                }
                 self.threads[thread].parts |= subject.part_at(address).map_or(0, |part| 1 << part);
             }
             _ => {}
@@ -125,8 +129,7 @@ impl Recorder {
         if owner != thread {
             if access == Access::Atomic {
                 self.threads[owner].token = true;
-                let number = char::from_digit(owner as u32, 10).unwrap_or('?');
-                self.event(thread, 'U', number);
+                self.wakes(thread, owner);
             }
             return;
         }
@@ -161,6 +164,11 @@ impl Recorder {
                 self.event(thread, 'P', flag);
             }
         }
+    }
+
+    fn wakes(&mut self, thread: usize, other: usize) {
+        let number = char::from_digit(other as u32, 10).unwrap_or('?');
+        self.event(thread, 'U', number);
     }
 
     fn sleeps(&mut self, thread: usize, flag: char) {

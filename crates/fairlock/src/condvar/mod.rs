@@ -2,6 +2,8 @@
 
 #[cfg(all(test, fairlock_loom))]
 mod condvar_loom;
+#[cfg(feature = "std")]
+mod hidden;
 mod mutex;
 mod notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -9,6 +11,8 @@ mod typed;
 mod waiters;
 mod watch;
 
+#[cfg(feature = "std")]
+pub use hidden::{NotifierSnapshot, WaiterSnapshot};
 use mutex::Mutex;
 pub(crate) use notified::Notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]

@@ -63,6 +63,12 @@ impl<P: System> Notice<P> {
         thread.parker.unpark();
     }
 
+    /// Who notified it, maybe with others.
+    #[cfg(feature = "std")]
+    pub(super) fn notifier(&self) -> Option<&'static Notified<P>> {
+        self.notifier.get()
+    }
+
     /// For a waiter that was woken: whether others were notified with it.
     pub(super) fn has_next(&self) -> bool {
         self.notifier.get().is_some()
@@ -126,6 +132,26 @@ impl<P: System> Notified<P> {
         // Relaxed: the process has no other thread.
         self.lock.store(FREE, Ordering::Relaxed);
         self.first.store(0, Ordering::Relaxed);
+    }
+
+    /// For concurrency testers, between two steps: calls `f` with those on the list; false while somebody changes it.
+    #[cfg(feature = "std")]
+    pub(super) fn for_each_listed(&self, mut f: impl FnMut(&'static Sleeper<P>)) -> bool {
+        if self.lock.load(Ordering::Relaxed) != FREE {
+            return false;
+        }
+        let mut next = self.first.load(Ordering::Relaxed) as *const Notice<P>;
+        // SAFETY: a waiter on the list is not woken, so it is in its frame; nobody changes the list.
+        while let Some(notice) = unsafe { next.as_ref() } {
+            f(notice.thread);
+            next = notice.next.get();
+        }
+        true
+    }
+
+    #[cfg(feature = "std")]
+    pub(super) fn list_at(&self) -> usize {
+        ptr::from_ref(&self.first).addr()
     }
 
     /// For the record's own thread, when it waits: wakes the next of those that it has notified.

@@ -61,10 +61,10 @@ pub type ThinCondvar<P> = LockCondvar<P, crate::thin::ThinMutex<P>>;
 /// A condition variable of locks of type `M`: a [`TicketCondvar`] or a `ThinCondvar`.
 pub struct LockCondvar<P: Platform, M: Mutex<P>> {
     /// The queue lock.
-    lock: M::Queue,
+    pub(super) lock: M::Queue,
     /// The first and the last in the queue, as addresses; zero if it is empty. Changed under
     /// the queue lock.
-    first: P::AtomicUsize,
+    pub(super) first: P::AtomicUsize,
     last: Cell<*const Waiter<P, M>>,
 }
 
@@ -77,16 +77,16 @@ unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
 // In this order: whoever notifies a waiter fetches the lines of its frame from another CPU.
 #[repr(C, align(64))]
-struct Waiter<P: Platform, M: Mutex<P>> {
-    notice: Notice<P>,
+pub(super) struct Waiter<P: Platform, M: Mutex<P>> {
+    pub(super) notice: Notice<P>,
     /// The mutex it waits with.
     mutex: *const M,
     prev: Cell<*const Waiter<P, M>>,
-    next: Cell<*const Waiter<P, M>>,
+    pub(super) next: Cell<*const Waiter<P, M>>,
     /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
     /// Its place in the queue of the mutex, if it was given one: by whoever makes it WOKEN, before.
-    seat: OnceCell<M::Seat>,
+    pub(super) seat: OnceCell<M::Seat>,
 }
 
 impl<P: Platform, M: Mutex<P>> Waiter<P, M> {

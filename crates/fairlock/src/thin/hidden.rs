@@ -2,9 +2,9 @@
 
 use std::vec::Vec;
 
-use super::ThinRwSem;
 use super::inflate::{Codec, Inflates};
 use super::pool::{Slot, Slots};
+use super::{ThinMutex, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::pool::name;
 use crate::rwsem::{RwSem, Snapshot};
@@ -46,6 +46,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 slot.note(true);
             }
         }
+    }
+}
+
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// Calls `f` with the hint of each thread that is queued; false if somebody is changing the queue.
+    ///
+    /// # Safety
+    /// As [`RwSem::check`].
+    #[doc(hidden)]
+    pub unsafe fn for_each_queued(&self, mut f: impl FnMut(usize)) -> bool {
+        let place = self.load();
+        // SAFETY: the caller's promise.
+        !place.is_inflated()
+            || unsafe { self.slot(place).full.lock.for_each_queued(|hint, _| f(hint)) }
     }
 }
 

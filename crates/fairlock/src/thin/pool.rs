@@ -440,6 +440,29 @@ mod tests {
         });
     }
 
+    /// The name in its word is none of a slot: it is full once more, to give that back.
+    #[test]
+    fn a_lock_that_is_visible_and_full_as_it_is_dropped_gives_its_slot_back() {
+        fairlock_testing::alone(|| {
+            let slots = Linux::rwsem_slots();
+            let in_use = || {
+                let mut free = 0;
+                slots.for_each_free(|_| free += 1);
+                slots.made() - free
+            };
+            let before = in_use();
+            let lock = ThinRwSem::<Linux>::new_const();
+            lock.on_full(|_| {});
+            if !lock.show_readers() {
+                return;
+            }
+            assert!(lock.shows_readers());
+            assert_eq!(in_use(), before + 1);
+            drop(lock);
+            assert_eq!(in_use(), before);
+        });
+    }
+
     #[test]
     fn a_child_waits_for_nothing_that_a_thread_of_its_parent_had() {
         fairlock_testing::alone(|| {

@@ -1,17 +1,18 @@
 //! The condition variable: threads with even numbers produce, the others consume.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
 
 use fairlock::condvar::{ThinCondvar, TicketCondvar};
 use fairlock::thin::ThinMutex;
 use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 use fairlock::wait::CancelToken;
 
-use super::{Complaint, Room, Subject, SubjectKind, stay};
+use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
 use crate::platform::begin_thin_locks;
 use crate::sim::Sim;
 use crate::tester::failure::Kind;
-use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
+use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
 
 const CAN: Abilities = Abilities {
     shared: false,
@@ -63,6 +64,15 @@ trait Monitor: 'static {
 
     /// Whether nothing is left behind.
     fn check_idle(&self) -> Result<(), String>;
+
+    /// As [`Subject::observe`] and [`Subject::part_at`].
+    fn observe(&self, _: &Seen, _: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        None
+    }
+
+    fn part_at(&self, _: &Seen, _address: usize) -> Option<usize> {
+        None
+    }
 
     fn state(&self) -> String;
 
@@ -148,6 +158,15 @@ struct Thin {
     changed: ThinCondvar<Sim>,
 }
 
+/// The threads as their numbers.
+fn digits(threads: &[usize]) -> String {
+    threads.iter().filter_map(|&thread| char::from_digit(thread as u32, 10)).collect()
+}
+
+/// Parts of what is observed: the queue, and the list of thread 0. Before it are who has the mutex, and its queue.
+const QUEUE: usize = 2;
+const LISTS: usize = QUEUE + 1;
+
 impl Thin {
     fn new() -> Self {
         // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
@@ -175,6 +194,55 @@ impl Monitor for Thin {
         if left { Err(format!("{:?}, {:?}", self.mutex, self.changed)) } else { Ok(()) }
     }
 
+    /// As docs/spec/condvar.pml has it.
+    fn observe(&self, seen: &Seen, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        let (mut at_mutex, mut queue) = (vec![], vec![]);
+        // SAFETY: between two steps nobody runs.
+        let mut knows = unsafe {
+            self.mutex.for_each_queued(|hint| at_mutex.extend(thread(hint)))
+                && self.changed.for_each_queued(|hint, waiter| {
+                    let Some(thread) = thread(hint) else { return };
+                    queue.push(thread);
+                    seen.queued(thread, waiter);
+                })
+        };
+        let inside = seen.inside.get().map_or("-".into(), |thread| digits(&[thread]));
+        let after = seen.after.get().map_or(".", |notified| if notified { "n" } else { "g" });
+        let mut parts = vec![inside + after, digits(&at_mutex), digits(&queue)];
+        let mut lists = vec![String::new(); MOST_THREADS as usize];
+        let mut state = parts.join(" ");
+        for (number, waiter) in seen.waiters.borrow().iter().enumerate() {
+            let Some(waiter) = *waiter else { continue };
+            // SAFETY: as above; its wait has not returned.
+            let waiter = unsafe { self.changed.waiter(waiter) };
+            let mut by = '-';
+            if let Some((notifier, of)) =
+                waiter.notifier.and_then(|of| Some((thread(of.hint)?, of)))
+            {
+                by = char::from_digit(notifier as u32, 10).unwrap_or('?');
+                seen.lists.borrow_mut()[notifier] = Some(of.list_at);
+                knows &= of.list.is_some();
+                let list: Vec<_> = of.list.into_iter().flatten().filter_map(thread).collect();
+                lists[notifier] = digits(&list);
+            }
+            if waiter.state != 'W' {
+                write!(state, " {number}{}{by}", waiter.state).ok();
+            }
+        }
+        for (number, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+            write!(state, " l{number}:{list}").ok();
+        }
+        parts.extend(lists);
+        Some(Observed { state: knows.then_some(state), parts, queued: None, wakes: true })
+    }
+
+    fn part_at(&self, seen: &Seen, address: usize) -> Option<usize> {
+        if self.changed.has_queue_at(address) {
+            return Some(QUEUE);
+        }
+        seen.lists.borrow().iter().position(|&list| list == Some(address)).map(|list| LISTS + list)
+    }
+
     fn state(&self) -> String {
         let locked = if self.mutex.is_locked() { "locked" } else { "free" };
         let size = if self.mutex.is_inflated() { "full" } else { "thin" };
@@ -187,8 +255,43 @@ impl Monitor for Thin {
     }
 }
 
+/// What only the threads know: for the specification.
+#[derive(Default)]
+struct Seen {
+    /// Who has the mutex: until it lets it go, or is queued.
+    inside: Cell<Option<usize>>,
+    /// After what the mutex was taken last: a wait that was notified, or one that gave up.
+    after: Cell<Option<bool>>,
+    /// Where the waiters are that have been in the queue, until their waits return.
+    waiters: RefCell<[Option<usize>; MOST_THREADS as usize]>,
+    /// Where the list of each thread begins that has notified others.
+    lists: RefCell<[Option<usize>; MOST_THREADS as usize]>,
+}
+
+impl Seen {
+    /// The calling thread has the mutex.
+    fn enter(&self, after: Option<bool>) {
+        self.waiters.borrow_mut()[crate::thread()] = None;
+        self.inside.set(Some(crate::thread()));
+        self.after.set(after);
+    }
+
+    fn leave(&self) {
+        self.inside.set(None);
+    }
+
+    /// The thread is queued at the condition variable.
+    fn queued(&self, thread: usize, waiter: usize) {
+        self.waiters.borrow_mut()[thread] = Some(waiter);
+        if self.inside.get() == Some(thread) {
+            self.leave();
+        }
+    }
+}
+
 struct Store<M> {
     monitor: M,
+    seen: Seen,
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
     items: Cell<usize>,
@@ -205,6 +308,7 @@ impl<M: Monitor> Store<M> {
         let visits = of_producers.filter(|(_, action)| matches!(action, Action::Visit { .. }));
         Self {
             monitor,
+            seen: Seen::default(),
             tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
             items: Cell::new(0),
@@ -217,10 +321,12 @@ impl<M: Monitor> Store<M> {
     fn lock(&self) {
         self.monitor.lock();
         self.room.enter(true);
+        self.seen.enter(None);
     }
 
     fn unlock(&self) {
         self.room.leave(true);
+        self.seen.leave();
         // SAFETY: taken by the caller.
         unsafe { self.monitor.unlock() };
     }
@@ -240,6 +346,7 @@ impl<M: Monitor> Store<M> {
         // SAFETY: taken by the caller.
         let notified = unsafe { self.monitor.wait(how, &self.tokens) };
         self.room.enter(true);
+        self.seen.enter(Some(notified));
         self.came.set(self.came.get() + usize::from(notified));
         notified
     }
@@ -290,6 +397,14 @@ impl<M: Monitor> Subject for Store<M> {
             return Err(Complaint::new(Kind::Remains, what));
         }
         Ok(())
+    }
+
+    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        self.monitor.observe(&self.seen, thread)
+    }
+
+    fn part_at(&self, address: usize) -> Option<usize> {
+        self.monitor.part_at(&self.seen, address)
     }
 
     fn state(&self) -> String {

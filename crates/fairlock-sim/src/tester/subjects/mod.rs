@@ -66,6 +66,8 @@ pub(super) struct Observed {
     pub(super) parts: Vec<String>,
     /// The threads that are queued, of a lock whose waiters the specification has asleep.
     pub(super) queued: Option<Vec<usize>>,
+    /// Where that is none: whether a wake-up is an event.
+    pub(super) wakes: bool,
 }
 
 /// What is wrong.

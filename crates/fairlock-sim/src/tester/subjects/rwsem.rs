@@ -277,6 +277,7 @@ impl Lock for RwSem<Sim> {
             state: knows.then(|| state.clone()),
             parts: vec![state],
             queued: Some(queued),
+            wakes: false,
         })
     }
 
@@ -430,7 +431,7 @@ impl Lock for Thin {
             }
             parts.extend([full, pins]);
         }
-        Some(Observed { state: (!is_changing).then_some(state), parts, queued: None })
+        Some(Observed { state: (!is_changing).then_some(state), parts, queued: None, wakes: false })
     }
 
     fn part_at(&self, address: usize) -> Option<usize> {
