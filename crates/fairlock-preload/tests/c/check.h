@@ -61,7 +61,7 @@ struct test {
 
 /* Ends a process that waits for ever. A child has to ask for it, too. It is the only limit: what a machine that is busy
    takes may be many times what it takes alone. */
-static inline void watchdog(void) { alarm(240); }
+static inline void watchdog(void) { alarm(500); }
 
 static inline int run_test(const struct test *tests, size_t count, int argc, char **argv) {
     const char *preload = getenv("LD_PRELOAD");
