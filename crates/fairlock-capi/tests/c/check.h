@@ -38,7 +38,7 @@
     } while (0)
 
 /* Ends a test that hangs. */
-static inline void watchdog(void) { alarm(120); }
+static inline void watchdog(void) { alarm(500); }
 
 /* So many milliseconds from now. */
 static inline struct timespec after_ms(int clock, long ms) {

@@ -453,7 +453,7 @@ void ranges() {
 }
 
 int main() {
-    alarm(120);
+    alarm(500);
     the_policies();
     several_at_once();
     condition_variables();

@@ -18,7 +18,7 @@ bool first(fairlock::recursive_mutex &mutex);
 bool second(fairlock::recursive_mutex &mutex);
 
 int main() {
-    alarm(120);
+    alarm(500);
     fairlock::recursive_mutex mutex;
     std::unique_lock lock(mutex);
     return first(mutex) && second(mutex) ? 0 : 1;

@@ -30,7 +30,7 @@ template <class Call> static bool aborts(Call call) {
 }
 
 int main() {
-    alarm(120);
+    alarm(500);
     {
         std::unique_lock writer(shared);
         std::shared_lock reader = fairlock::downgrade(std::move(writer));

@@ -82,7 +82,7 @@ static void condition() {
 }
 
 int main(int argc, char **argv) {
-    alarm(120);
+    alarm(500);
     char const *const which = argc > 1 ? argv[1] : "";
     racy = argc > 2 && std::strcmp(argv[2], "racy") == 0;
     auto const is = [which](char const *name) { return std::strcmp(which, name) == 0; };

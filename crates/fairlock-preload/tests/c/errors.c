@@ -87,7 +87,7 @@ static void busy(void) {
 }
 
 static void deadlock_now(void) {
-    struct timespec real = in_ms(CLOCK_REALTIME, 100000), mono = in_ms(CLOCK_MONOTONIC, 100000);
+    struct timespec real = far_away(CLOCK_REALTIME), mono = far_away(CLOCK_MONOTONIC);
     struct timespec past = {0};
     EXPECT(pthread_rwlock_wrlock(&lock), 0);
     EXPECT(pthread_rwlock_rdlock(&lock), EDEADLK);
@@ -120,7 +120,7 @@ static void refuse(int when_held) {
     static const clockid_t clocks[] = {CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID,
                                        CLOCK_BOOTTIME, CLOCK_MONOTONIC_RAW, -1, 12345};
     for (int i = 0; i < 3; i++) {
-        struct timespec t = in_ms(CLOCK_MONOTONIC, 100000);
+        struct timespec t = far_away(CLOCK_MONOTONIC);
         t.tv_nsec = bad[i];
         EXPECT(pthread_rwlock_timedrdlock(&lock, &t), EINVAL);
         EXPECT(pthread_rwlock_timedwrlock(&lock, &t), EINVAL);
@@ -129,7 +129,7 @@ static void refuse(int when_held) {
         EXPECT(pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &t), EINVAL);
         EXPECT(pthread_rwlock_clockwrlock(&lock, CLOCK_REALTIME, &t), EINVAL);
     }
-    struct timespec t = in_ms(CLOCK_MONOTONIC, 100000);
+    struct timespec t = far_away(CLOCK_MONOTONIC);
     for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
         EXPECT(pthread_rwlock_clockrdlock(&lock, clocks[i], &t), EINVAL);
         EXPECT(pthread_rwlock_clockwrlock(&lock, clocks[i], &t), EINVAL);
@@ -195,13 +195,13 @@ static void late_but_free(void) {
 }
 
 static int read_in_time(pthread_rwlock_t *l) {
-    struct timespec t = in_ms(CLOCK_REALTIME, 60000);
+    struct timespec t = far_away(CLOCK_REALTIME);
     int result = pthread_rwlock_timedrdlock(l, &t);
     return result ? result : pthread_rwlock_unlock(l);
 }
 
 static int write_in_time(pthread_rwlock_t *l) {
-    struct timespec t = in_ms(CLOCK_MONOTONIC, 60000);
+    struct timespec t = far_away(CLOCK_MONOTONIC);
     int result = pthread_rwlock_clockwrlock(l, CLOCK_MONOTONIC, &t);
     return result ? result : pthread_rwlock_unlock(l);
 }

@@ -507,7 +507,7 @@ static void take_turns(struct turns *t, int mine) {
     for (int i = 0; i < 500; i++) {
         EXPECT(pthread_mutex_lock(t->mutex), 0);
         while (t->turn != mine) {
-            struct timespec far = in_ms(CLOCK_REALTIME, 100000);
+            struct timespec far = far_away(CLOCK_REALTIME);
             EXPECT(i % 2 ? pthread_cond_wait(t->cond, t->mutex)
                          : pthread_cond_timedwait(t->cond, t->mutex, &far), 0);
         }

@@ -36,13 +36,13 @@ static void wait_with_signals(int (*call)(pthread_rwlock_t *)) {
 }
 
 static int timed_write(pthread_rwlock_t *l) {
-    struct timespec t = in_ms(CLOCK_REALTIME, 60000);
+    struct timespec t = far_away(CLOCK_REALTIME);
     int result = pthread_rwlock_timedwrlock(l, &t);
     return result ? result : pthread_rwlock_unlock(l);
 }
 
 static int clock_read(pthread_rwlock_t *l) {
-    struct timespec t = in_ms(CLOCK_MONOTONIC, 60000);
+    struct timespec t = far_away(CLOCK_MONOTONIC);
     int result = pthread_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &t);
     return result ? result : pthread_rwlock_unlock(l);
 }
@@ -91,7 +91,7 @@ static void fork_with_waiters(void) {
     for (int turn = 0; turn < 20; turn++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(30);
+            watchdog();
             /* Held by this thread, as before; by nobody who waits. */
             EXPECT(elsewhere(pthread_rwlock_trywrlock, &lock), EBUSY);
             EXPECT(pthread_rwlock_unlock(&lock), 0);
@@ -149,7 +149,7 @@ static void fork_while_busy(void) {
     for (int i = 0; i < 200; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(30);
+            watchdog();
             pthread_rwlock_t mine = PTHREAD_RWLOCK_INITIALIZER;
             inflate(&mine);
             inflate(&lock);
@@ -176,7 +176,7 @@ static void lock_before_fork(void) {
 static void unlock_after_fork(void) {
     if (!handlers_lock)
         return;
-    alarm(20);
+    watchdog();
     EXPECT(pthread_rwlock_unlock(&lock), 0);
     EXPECT(pthread_rwlock_wrlock(&lock), 0);
     EXPECT(pthread_rwlock_unlock(&lock), 0);
@@ -209,7 +209,6 @@ static void *hold_while_others_fork(void *unused) {
 static void fork_handlers_wait(void) {
     if (!ours)
         return; /* glibc's child finds its readers waiting for ever */
-    alarm(20);
     handlers_lock = true;
     forking = gettid();
     for (int i = 0; i < 20; i++) {
@@ -220,7 +219,7 @@ static void fork_handlers_wait(void) {
             sched_yield();
         pid_t child = fork();
         if (child == 0) {
-            alarm(10);
+            watchdog();
             EXPECT(elsewhere(write_and_unlock, &lock), 0);
             _exit(0);
         }
@@ -241,7 +240,7 @@ static void fork_without_handlers(void) {
         wait_until_asleep(&waiters[i]);
     pid_t child = _Fork();
     if (child == 0) {
-        alarm(10);
+        watchdog();
         EXPECT(pthread_rwlock_unlock(&lock), 0);
         EXPECT(pthread_rwlock_trywrlock(&lock), 0);
         EXPECT(pthread_rwlock_unlock(&lock), 0);
@@ -389,7 +388,7 @@ static void sandboxed(void) {
     for (int i = 0; ours && i < 3; i++) { /* glibc's child finds its readers waiting for ever */
         pid_t child = fork();
         if (child == 0) {
-            alarm(30);
+            watchdog();
             EXPECT(pthread_rwlock_unlock(&lock), 0);
             EXPECT(write_and_unlock(&lock), 0);
             inflate(&other);
@@ -425,7 +424,7 @@ static void process_shared(void) {
     pid_t child = fork();
     if (child == 0) {
         struct timespec past = {0};
-        alarm(30);
+        watchdog();
         EXPECT(pthread_rwlock_trywrlock(&s->lock), EBUSY);
         EXPECT(pthread_rwlock_timedwrlock(&s->lock, &past), ETIMEDOUT);
         EXPECT(pthread_rwlock_clockwrlock(&s->lock, CLOCK_MONOTONIC, &past), ETIMEDOUT);

@@ -468,7 +468,7 @@ static void *interrupts(void *unused) {
 }
 
 static void takes_its_first_locks(void) {
-    alarm(20);
+    watchdog();
     interrupted = pthread_self();
     sigset_t usr1;
     sigemptyset(&usr1);
