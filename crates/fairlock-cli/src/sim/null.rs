@@ -138,7 +138,7 @@ fn score(null: Null, cells: &[&Pair<'_>], load: &Option<String>, seeds: usize) -
     let rank: Vec<f64> = by_seed.iter().filter_map(|pairs| spearman(pairs)).collect();
     let rank_of_null = spearman(&of_null);
     let beats = log_error.iter().all(|&error| error < log_error_of_null)
-        && rank.iter().all(|&rank| rank > rank_of_null.unwrap_or(0.0))
+        && rank.iter().all(|&rank| rank_of_null.map_or(rank > 0.0, |of_null| rank >= of_null))
         && seeds > 0;
     let of_relations = null == Null::AllEqual;
     Some(Score {

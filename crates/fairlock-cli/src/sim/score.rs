@@ -42,6 +42,7 @@ pub struct Score {
     pub signs: Vec<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signs_of_null: Option<usize>,
-    /// Whether log error and rank are better than the model's with every seed.
+    /// Whether the log error is less than the model's with every seed, and the rank no worse; it is positive if the
+    /// model has none.
     pub beats: bool,
 }
