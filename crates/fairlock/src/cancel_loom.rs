@@ -4,6 +4,7 @@
 //! A handler takes no lock, so it is like another thread, but for what its own thread has half
 //! done: here that is a cancel in the middle of a change. A lost cancel is a deadlock.
 
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -44,6 +45,34 @@ fn check<const N: usize>(threads: [fn(&Token); N]) {
         own(&token);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert!(token.is_cancelled());
+    });
+}
+
+struct Told {
+    token: Token,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: `value` is written before the token is cancelled, and read afterwards (loom checks that).
+unsafe impl Sync for Told {}
+// SAFETY: as above.
+unsafe impl Send for Told {}
+
+#[test]
+fn who_is_cancelled_sees_what_came_before() {
+    loom::model(|| {
+        let told = Arc::new(Told { token: Token::new(), value: UnsafeCell::new(0) });
+        let canceller = told.clone();
+        let canceller = thread::spawn(move || {
+            // SAFETY: nobody reads it yet.
+            canceller.value.with_mut(|value| unsafe { *value = 1 });
+            canceller.token.cancel();
+        });
+        if told.token.is_cancelled() {
+            // SAFETY: nobody writes it any more.
+            told.value.with(|value| assert_eq!(unsafe { *value }, 1));
+        }
+        canceller.join().unwrap();
     });
 }
 

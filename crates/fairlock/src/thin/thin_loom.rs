@@ -56,6 +56,8 @@ enum Visit {
     ReadFair,
     WriteFair,
     Upgradable,
+    /// Without becoming a reader first.
+    LeaveUpgradable,
     Upgrade,
     UpgradeUntil,
     DownAndUp,
@@ -225,6 +227,14 @@ impl Scene for Both {
                 }
                 0
             }
+            LeaveUpgradable => {
+                lock.upgradable_read();
+                // SAFETY: no writer is inside (loom checks that).
+                guarded.value.with(|value| unsafe { *value });
+                // SAFETY: just taken.
+                unsafe { lock.unlock_upgradable() };
+                0
+            }
             Upgrade | UpgradeUntil => {
                 lock.upgradable_read();
                 guarded.upgrade(visit)
@@ -341,6 +351,9 @@ models! {
     an_upgrade_and_a_reader: [&[Upgrade, Upgrade], &[Read, Read]];
     an_upgrade_and_a_writer: [&[Upgrade, Upgrade], &[Write, Write]];
     upgrades: [&[Upgrade, DownAndUp], &[Upgrade, Upgradable]];
+    an_upgradable_reader_and_a_writer: [&[LeaveUpgradable], &[Write]];
+    an_upgradable_reader_of_a_full_lock_and_a_writer: [&[Inflate, LeaveUpgradable], &[Write]];
+    a_writer_that_becomes_upgradable_and_a_reader: [&[DownAndUp], &[Read]];
     an_upgrade_beside_an_inflation: [&[Upgrade, Upgrade], &[Inflate, Upgradable]];
     an_upgrade_between_a_reader_and_a_writer: [&[Read], &[Upgrade], &[Write]];
     an_upgrade_that_times_out_beside_an_inflation: [&[UpgradeUntil, Write], &[Read], &[Inflate]];

@@ -4,6 +4,8 @@
 
 mod collisions;
 mod ladder;
+#[cfg(all(test, fairlock_loom))]
+mod ladder_loom;
 mod queue;
 
 pub use crate::cancel::CancelToken;
