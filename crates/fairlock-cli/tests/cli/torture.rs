@@ -69,7 +69,8 @@ fn found_sound(args: &[&str]) -> Value {
     until(|| {
         let output = run(&[args, &["--json", file.to_str().unwrap()]].concat());
         document = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        let failures = document["rows"].as_array().unwrap().iter().filter_map(|row| row.get("failure"));
+        let failures =
+            document["rows"].as_array().unwrap().iter().filter_map(|row| row.get("failure"));
         for failure in failures {
             assert!(failure["what"].as_str().unwrap().contains("its bound is"), "{failure}");
         }
