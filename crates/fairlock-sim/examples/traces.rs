@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p fairlock-sim --example traces -- rwsem:default 0 10000`
 //!
-//! A build with `--cfg fairlock_faults` takes the name of a mistake, too, which the lock makes.
+//! In the copy that scripts/mutants makes it takes the name of a mistake, too, which the lock makes.
 
 use std::io::{self, Write as _, stdout};
 use std::ops::Range;
@@ -19,7 +19,7 @@ fn print(name: &str, lock: Lock, seeds: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// With a mistake, if one is named: only a build with `--cfg fairlock_faults` knows of any.
+/// With a mistake, if one is named: only the copy of scripts/mutants knows of any.
 fn print_with(mistake: Option<&str>, lock: Lock, seeds: Range<u64>) -> io::Result<()> {
     match mistake {
         None => print(lock.name(), lock, seeds),

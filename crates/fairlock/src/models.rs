@@ -9,8 +9,10 @@ use loom::thread;
 
 use crate::fault::{Fault, with_fault};
 
-/// A model with more interleavings than this is ended there. (Loom counts in steps of 20,000.)
-const ENOUGH: usize = 20_000;
+/// A model with more interleavings than this is ended there: enough for the mistakes of the negative controls that it is to
+/// find. `FAIRLOCK_LOOM_DEEP`, which `scripts/model-check-deep` sets, is [`MANY`].
+const ENOUGH: usize = 5_000;
+const MANY: usize = 20_000;
 
 /// Where threads make their visits.
 pub(crate) trait Scene: Send + Sync + 'static {
@@ -27,8 +29,20 @@ pub(crate) trait Scene: Send + Sync + 'static {
 
 /// A builder that tries as many interleavings as are enough, unless told otherwise.
 pub(crate) fn enough() -> Builder {
+    let is_deep = std::env::var_os("FAIRLOCK_LOOM_DEEP").is_some();
+    at_most(if is_deep { MANY } else { ENOUGH })
+}
+
+/// The same, for models that find a mistake after more of them only.
+pub(crate) fn many() -> Builder {
+    at_most(MANY)
+}
+
+fn at_most(interleavings: usize) -> Builder {
     let mut builder = Builder::new();
-    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
+    builder.max_permutations = builder.max_permutations.or(Some(interleavings));
+    // Loom looks that often only.
+    builder.checkpoint_interval = builder.checkpoint_interval.min(interleavings);
     builder
 }
 

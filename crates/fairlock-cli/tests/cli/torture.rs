@@ -1,11 +1,13 @@
 //! `torture --real`: locks that are wrong on purpose are found, others are not, and what is said of both.
 
 use std::collections::BTreeSet;
+use std::fs;
 
+use fairlock_testing::until;
 use fairlock_workloads::torture;
 use serde_json::Value;
 
-use super::{run, run_json, stderr, stdout};
+use super::{run, run_json, stdout};
 
 /// What is seen of each mistake.
 const SEEN: [(&str, &str); 10] = [
@@ -58,6 +60,25 @@ fn keys(schema: &Value) -> BTreeSet<String> {
     schema["properties"].as_object().expect("properties").keys().cloned().collect()
 }
 
+/// What is found of locks that are sound. That a host has taken the CPU of one thread which waits, and not that of the
+/// watchdog, the system does not say: then a wait seems too long, and it is tried again.
+fn found_sound(args: &[&str]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    let mut document = Value::Null;
+    until(|| {
+        let output = run(&[args, &["--json", file.to_str().unwrap()]].concat());
+        document = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        let failures =
+            document["rows"].as_array().unwrap().iter().filter_map(|row| row.get("failure"));
+        for failure in failures {
+            assert!(failure["what"].as_str().unwrap().contains("its bound is"), "{failure}");
+        }
+        output.status.success()
+    });
+    document
+}
+
 #[test]
 fn sound_locks_are_found_sound_and_the_schema_knows_every_key() {
     let schema: Value = serde_json::from_slice(&run(&["schema", "torture"]).stdout).unwrap();
@@ -65,7 +86,7 @@ fn sound_locks_are_found_sound_and_the_schema_knows_every_key() {
     let short = ["torture", "--real", "--for", "1300ms", "--overcommit", "1,4"];
     let few = ["torture", "--schedules", "20", "--locks", "ticket:8,rwsem:thin"];
     for (args, locks) in [(&short[..], torture::all().len()), (&few, 2)] {
-        let document = run_json(args, 0);
+        let document = found_sound(args);
         let rows = document["rows"].as_array().unwrap();
         assert_eq!(rows.len(), locks);
         for of in rows {
@@ -80,7 +101,11 @@ fn sound_locks_are_found_sound_and_the_schema_knows_every_key() {
 
 #[test]
 fn the_table_says_what_the_bound_is() {
-    let output = run(&["torture", "--real", "--for", "100ms", "--locks", "mutex"]);
-    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
-    assert!(stdout(&output).contains("of bound"), "{}", stdout(&output));
+    // As in `found_sound`.
+    until(|| {
+        let output = run(&["torture", "--real", "--for", "100ms", "--locks", "mutex"]);
+        let is_sound = output.status.success();
+        assert!(!is_sound || stdout(&output).contains("of bound"), "{}", stdout(&output));
+        is_sound
+    });
 }

@@ -15,7 +15,7 @@ use crate::condvar::ThinCondvar;
 use crate::fault::Fault;
 #[cfg(fairlock_faults)]
 use crate::models::controls;
-use crate::models::{self, Scene, enough, models};
+use crate::models::{self, Scene, many, models};
 use crate::platform::loom::Loom;
 use crate::wait::{CancelToken, Wait};
 
@@ -205,7 +205,7 @@ fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
         is_set: UnsafeCell::new(false),
         stop: CancelToken::new(),
     };
-    models::check(&enough(), fault, both, threads);
+    models::check(&many(), fault, both, threads);
 }
 
 models! {
