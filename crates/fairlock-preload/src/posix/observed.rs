@@ -94,21 +94,27 @@ unsafe extern "C-unwind" fn futex(
     second: c_long,
     third: c_long,
 ) -> c_long {
-    use libc::{
-        FUTEX_LOCK_PI, FUTEX_LOCK_PI2, FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI,
-    };
+    const WAITS: [c_int; 5] = [
+        libc::FUTEX_WAIT,
+        libc::FUTEX_WAIT_BITSET,
+        libc::FUTEX_WAIT_REQUEUE_PI,
+        libc::FUTEX_LOCK_PI,
+        libc::FUTEX_LOCK_PI2,
+    ];
     // SAFETY: see above.
     let call =
         move || unsafe { real::syscall()(number, address, operation, value, until, second, third) };
-    let wait = move || cancel::as_outside(call);
-    match operation as c_int & libc::FUTEX_CMD_MASK {
-        FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI | FUTEX_LOCK_PI2
-            if profile::is_on() =>
-        {
-            whole(move || profile::asleep(address, |_| kind::FUTEX, wait, |&result| errno(result)))
-        }
-        _ => call(),
+    if !profile::is_on() {
+        return call();
     }
+    whole(move || {
+        let wait = || cancel::as_outside(call);
+        if WAITS.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
+            profile::asleep(address, |_| kind::FUTEX, wait, |&result| errno(result))
+        } else {
+            wait()
+        }
+    })
 }
 
 // ---- spin locks ----
