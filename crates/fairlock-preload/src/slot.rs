@@ -8,7 +8,7 @@ use fairlock::events::EventCounts;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
-use crate::word::{Identity, Owner, Still, Word};
+use crate::word::{Identity, Name, Owner, Still, Word};
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
@@ -24,12 +24,16 @@ pub(crate) trait Slots<P: Platform> {
 #[repr(C, align(64))] // what is read only is on lines of its own
 pub(crate) struct Slot<P: Platform> {
     sem: UnsafeCell<RwSem<P>>,
+    /// How many threads wait for the lock alone, or are about to.
+    pub(crate) waiting: AtomicU32,
     pub(crate) stats: Stats,
     pub(crate) still: Still,
     /// Its number in the pool.
     pub(crate) number: u32,
     /// The [`Identity`] of the lock whose slot this is.
     identity: AtomicU64,
+    /// A [`Name`]: see `visible`.
+    pub(crate) shown: AtomicU64,
     /// How many locks have had this slot.
     owners: AtomicU32,
     used: AtomicBool,
@@ -47,10 +51,12 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn new(policy: Policy, process: u32, number: u32) -> Self {
         Self {
             sem: UnsafeCell::new(RwSem::new(policy)),
+            waiting: AtomicU32::new(0),
             stats: Stats::default(),
             still: Still::default(),
             number,
             identity: AtomicU64::new(Identity::NONE.0),
+            shown: AtomicU64::new(0),
             owners: AtomicU32::new(0),
             used: AtomicBool::new(true),
             process: AtomicU32::new(process),
@@ -102,6 +108,18 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn owner(&self, address: usize, nonce: u64) -> Owner {
         // Acquire: see `assign`.
         Identity(self.identity.load(Ordering::Acquire)).is(Identity::new(address, nonce))
+    }
+
+    /// What the readers of the lock show, if it is visible.
+    #[inline(always)]
+    pub(crate) fn name(&self) -> Option<u64> {
+        // Acquire: whoever made the lock visible came after the last writer.
+        Name(self.shown.load(Ordering::Acquire)).if_visible()
+    }
+
+    /// Readers that are shown are those of a lock that is gone.
+    pub(crate) fn forget_shown(&self) {
+        self.shown.fetch_or(Name::REVOKED, Ordering::Relaxed);
     }
 
     /// From now on nobody new uses the slot, until [`confirm`](Self::confirm) or

@@ -190,7 +190,7 @@ pub(crate) trait Inflatable: Sized {
         let mut slot = found.map_or_else(inflate, Ok)?;
         loop {
             let _use = thread::Use::of(slot.number);
-            if self.head().slot(self.address()).is_some_and(|now| ptr::eq(now, slot)) {
+            if self.head().is_inflated_to(slot, self.address()) {
                 slot.note_use();
                 return take(registry::here(slot)).map(|()| slot);
             }
@@ -208,11 +208,15 @@ fn leave(slot: &'static Slot) {
 }
 
 pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
+    if write_at_once(slot, me) { Ok(()) } else { wait_to_write(slot, me, until) }
+}
+
+pub(super) fn write_at_once(slot: &Slot, me: &State) -> bool {
     // Statistics count what goes past the queue, which `write_again` does not.
-    let at_once = if me.observes.get() { slot.sem().try_write() } else { slot.sem().write_again() };
-    if at_once {
-        return Ok(());
-    }
+    if me.observes.get() { slot.sem().try_write() } else { slot.sem().write_again() }
+}
+
+pub(super) fn wait_to_write(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
     timed(slot, me, || match until {
         Until::Forever => {
             slot.sem().write();

@@ -92,15 +92,15 @@ symbols! {
     "C-unwind" pthread_rwlock_destroy(lock: Rwlock) [__pthread_rwlock_destroy: same] =>
         Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock));
     "C-unwind" pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
-        super::at_once_or(lock, Lock::read_at_once, super::lock::<READ>);
+        super::at_once_or(lock, Lock::read_at_once, super::read_visibly_or_wait);
     "C-unwind" pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
-        super::at_once_or(lock, Lock::read_at_once, super::try_lock::<READ>);
+        super::at_once_or(lock, Lock::read_at_once, super::read_visibly_or_try);
     "C-unwind" pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] =>
         super::at_once_or(lock, Lock::write_at_once, super::lock::<WRITE>);
     "C-unwind" pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] =>
         super::at_once_or(lock, Lock::write_at_once, super::try_lock::<WRITE>);
     "C-unwind" pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] =>
-        super::at_once_or(lock, Lock::unlock_at_once, super::unlock);
+        super::at_once_or(lock, Lock::unlock_at_once, super::unlock_visibly_or);
     // As in glibc: an invalid time is refused before anything else.
     "C-unwind" pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) =>
         super::take(lock, READ, REALTIME, time, || real::pthread_rwlock_timedrdlock(lock, time));
