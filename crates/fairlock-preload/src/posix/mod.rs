@@ -315,21 +315,21 @@ impl Lock {
     fn leave_slot(&self, me: &State, slot: &Slot) {
         let whole = Whole::begin();
         let address = self.address();
-        // Before the looks at the count: others change that, and between a look and the change that follows its cache line
-        // is not to go.
         if me.reads_enough() {
             self.note_inflated(slot);
         }
-        if slot.name().is_some_and(|name| self.leaves_visibly(me, slot, name)) {
+        // Of whom the thread's own record says so.
+        let reads = me.held.is_last(address) && !self.is_writer(me);
+        if slot.name().is_some_and(|name| self.leaves_visibly(me, slot, name))
+            || reads && slot.sem().try_unlock_read()
+        {
             me.held.remove(address);
         } else if slot.sem().is_write_locked() {
             self.set_writer(0);
             slot.stats.note_writer(0);
             // SAFETY: held for writing, so the caller holds it that way.
             unsafe { slot.sem().unlock_write() };
-        } else if slot.sem().is_locked() {
-            // SAFETY: held, and not for writing.
-            unsafe { slot.sem().unlock_read() };
+        } else if slot.sem().is_locked() && slot.sem().try_unlock_read() {
             me.held.remove(address);
         }
         whole.end();
@@ -357,6 +357,7 @@ impl Lock {
         Ok(())
     }
 
+    #[inline(always)]
     fn reads_already(&self, me: &State) -> bool {
         me.held.contains(self.address())
     }
@@ -378,6 +379,7 @@ impl Lock {
 
     /// A thread that reads already does not wait for those that wait for it; nor does a thread that
     /// the lock's kind prefers.
+    #[inline(always)]
     fn read_slot(&self, slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
         let again = self.reads_already(me);
         let preferred = self.kind().priority_if(Kind::Readers);
@@ -398,6 +400,7 @@ impl Lock {
     }
 
     /// Waits for a turn, and looks from time to time whether holders wait for the caller.
+    #[inline(always)]
     fn read_fairly(&self, slot: &Slot, deadline: u64) -> Result<(), WaitError> {
         let mut look = 0;
         let mut next_look = || {
@@ -491,6 +494,7 @@ impl Lock {
         }
     }
 
+    #[inline(always)]
     fn note_read(&self, me: &State, taken: Inside) -> Result<(), c_int> {
         let slot = taken?;
         let form = self.note_form(slot, true);

@@ -129,6 +129,7 @@ impl State {
 
     /// Runs `wait`, which waits with `more` added to the priority. A signal handler that uses other
     /// locks meanwhile has its own.
+    #[inline(always)]
     pub(crate) fn with_more_priority<T>(&self, more: u8, wait: impl FnOnce() -> T) -> T {
         let before = self.more_priority.replace(more);
         let result = wait();
