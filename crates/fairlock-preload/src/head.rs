@@ -98,12 +98,13 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 
     /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there is no
-    /// other reader.
+    /// other reader; `beside` says whether to leave if there is.
     #[inline(always)]
-    pub(crate) fn leave_read_at_once(&self) -> bool {
+    pub(crate) fn leave_read_at_once(&self, beside: impl FnOnce() -> bool) -> bool {
+        let leave = |word: Word| self.give_up(word, word.without_reader()).is_ok();
         match self.give_up(Word::READ, Word::FREE) {
             Ok(()) => true,
-            Err(word) => word.is_read() && self.give_up(word, word.without_reader()).is_ok(),
+            Err(word) => word.is_read() && beside() && leave(word),
         }
     }
 
@@ -181,6 +182,21 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         Self::follow(self.load(), address)
     }
 
+    /// Whether the lock is inflated to `slot`, which need not be looked for.
+    #[inline(always)]
+    pub(crate) fn is_inflated_to(&self, slot: &'static Slot<P>, address: usize) -> bool {
+        let word = self.load();
+        word.is_inflated() && word.slot() == slot.number && Self::is_of(slot, word, address)
+    }
+
+    /// The slot, if the lock is inflated, and that is in no doubt.
+    #[inline(always)]
+    pub(crate) fn slot_at_once(&self, address: usize) -> Option<&'static Slot<P>> {
+        let word = self.load();
+        let slot = word.is_inflated().then(|| S::get(word.slot()))??;
+        matches!(slot.owner(address, word.nonce()), Owner::This).then_some(slot)
+    }
+
     /// Moves the lock, with whoever is inside, to `slot`, which is this lock's and known to nobody
     /// else. Fails with the lock's slot if it is inflated already.
     pub(crate) fn inflate(
@@ -242,14 +258,17 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// The slot that the word names, unless it is stray.
     #[inline(always)]
     fn follow(word: Word, address: usize) -> Option<&'static Slot<P>> {
-        if !word.is_inflated() {
-            return None;
-        }
-        let slot = S::get(word.slot())?;
+        let slot = word.is_inflated().then(|| S::get(word.slot()))??;
+        Self::is_of(slot, word, address).then_some(slot)
+    }
+
+    /// Whether the slot, whose number the word has, is the lock's.
+    #[inline(always)]
+    fn is_of(slot: &'static Slot<P>, word: Word, address: usize) -> bool {
         loop {
             match slot.owner(address, word.nonce()) {
-                Owner::This => return Some(slot),
-                Owner::Other => return None,
+                Owner::This => return true,
+                Owner::Other => return false,
                 Owner::Doubtful => S::settle(slot),
             }
         }

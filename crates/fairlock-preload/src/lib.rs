@@ -19,6 +19,9 @@
 //! overwritten are a free lock, and lead nowhere. From then on everything goes to the inflated
 //! lock, until the program destroys its own or nobody has used it for a while.
 //!
+//! An inflated rwlock that is read nearly always is *visible*: its readers are in the records of their threads,
+//! and no word counts them (`visible`).
+//!
 //! The pool's memory is never given back, so it does no harm if the program frees its lock while
 //! the thread that released it last is still on its way out. An inflated lock belongs to an address
 //! (`registry`): if the program never destroys its locks, as C++'s `std::shared_mutex`
@@ -55,7 +58,7 @@
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.
 //!   Fork handlers may use locks, in whatever order they run (`process::fork`).
-//!   A reader of another thread that came to a held lock in the very microsecond of the
+//!   A reader of another thread that came to a held lock, or left a visible one, in the very microsecond of the
 //!   fork may stay counted (glibc keeps every waiting reader).
 //! * No memory is taken from the program's allocator. If the system has none left, threads that
 //!   have none to wait in a queue look for the lock from time to time, and get it in no order; and
@@ -125,5 +128,7 @@ mod slot;
 mod start;
 #[cfg(not(fairlock_loom))]
 mod thread;
+#[cfg(not(fairlock_loom))]
+mod visible;
 mod waiters;
 mod word;

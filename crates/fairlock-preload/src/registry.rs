@@ -132,9 +132,12 @@ fn sweep() {
 fn reclaim(slot: &'static Slot) {
     let address = slot.address();
     let slots = lock(address);
-    if address == 0 || slot.address() != address || !here(slot).is_idle() {
+    if address == 0 || slot.address() != address || !(here(slot).name().is_some() || slot.is_idle())
+    {
         return;
     }
+    // Whoever is inside is counted then.
+    slot.settle();
     slot.doubt();
     // A thread that uses the slot and did not see the doubt is seen here. A holder need not be in a
     // call; a thread that has just released the lock may be busy in its queue, which does no harm.
@@ -178,6 +181,7 @@ fn bring(slot: &'static Slot, process: u32) {
     static BRINGING: Mutex = Mutex::new();
     let _guard = BRINGING.lock();
     if !slot.is_of_process(process) {
+        slot.enter_child();
         // SAFETY: so nobody has used it here, and all threads that do come here first.
         unsafe { slot.enter_process(process) };
     }
@@ -196,6 +200,7 @@ fn recover(slot: &'static Slot) -> bool {
     if slot.sem().has_waiters() {
         return false;
     }
+    slot.forget_shown();
     if slot.sem().is_locked() {
         // SAFETY: their lock is gone, and nobody waits.
         unsafe { slot.sem().forget_holders() };

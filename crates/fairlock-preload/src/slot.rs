@@ -8,7 +8,7 @@ use fairlock::events::EventCounts;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
-use crate::word::{Identity, Owner, Still, Word};
+use crate::word::{Identity, Name, Owner, Still, Word};
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
@@ -21,23 +21,29 @@ pub(crate) trait Slots<P: Platform> {
 
 /// A lock that was, or is, contended. Recycled as it is: a thread that released it last, and let
 /// its user go on to destroy it, may still be busy in its queue, which does the next user no harm.
-#[repr(C, align(64))] // what is read only is on lines of its own
+#[repr(C, align(64))]
 pub(crate) struct Slot<P: Platform> {
     sem: UnsafeCell<RwSem<P>>,
-    pub(crate) stats: Stats,
-    pub(crate) still: Still,
+    // What each use of the lock looks at is on one line, and hardly ever written.
     /// Its number in the pool.
     pub(crate) number: u32,
-    /// The [`Identity`] of the lock whose slot this is.
-    identity: AtomicU64,
     /// How many locks have had this slot.
     owners: AtomicU32,
+    /// The [`Identity`] of the lock whose slot this is.
+    identity: AtomicU64,
+    /// A [`Name`]: see `visible`.
+    pub(crate) shown: AtomicU64,
     used: AtomicBool,
     /// The last process in which `sem` was freed of the waiters of another process, by
     /// [`enter_process`](Self::enter_process).
     process: AtomicU32,
     /// The next slot in its list, of the registry, which guards it, or of the pool.
     pub(crate) next: AtomicU32,
+    // Not on that line: what is written by those that wait.
+    pub(crate) stats: Stats,
+    pub(crate) still: Still,
+    /// How many threads wait for the lock alone, or are about to.
+    pub(crate) waiting: AtomicU32,
 }
 
 // SAFETY: `sem` is for sharing; for its exception see `sem` and `enter_process`.
@@ -47,14 +53,16 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn new(policy: Policy, process: u32, number: u32) -> Self {
         Self {
             sem: UnsafeCell::new(RwSem::new(policy)),
-            stats: Stats::default(),
-            still: Still::default(),
             number,
-            identity: AtomicU64::new(Identity::NONE.0),
             owners: AtomicU32::new(0),
+            identity: AtomicU64::new(Identity::NONE.0),
+            shown: AtomicU64::new(0),
             used: AtomicBool::new(true),
             process: AtomicU32::new(process),
             next: AtomicU32::new(0),
+            stats: Stats::default(),
+            still: Still::default(),
+            waiting: AtomicU32::new(0),
         }
     }
 
@@ -102,6 +110,18 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn owner(&self, address: usize, nonce: u64) -> Owner {
         // Acquire: see `assign`.
         Identity(self.identity.load(Ordering::Acquire)).is(Identity::new(address, nonce))
+    }
+
+    /// What the readers of the lock show, if it is visible.
+    #[inline(always)]
+    pub(crate) fn name(&self) -> Option<u64> {
+        // Acquire: whoever made the lock visible came after the last writer.
+        Name(self.shown.load(Ordering::Acquire)).if_visible()
+    }
+
+    /// Readers that are shown are those of a lock that is gone.
+    pub(crate) fn forget_shown(&self) {
+        self.shown.fetch_or(Name::REVOKED, Ordering::Relaxed);
     }
 
     /// From now on nobody new uses the slot, until [`confirm`](Self::confirm) or

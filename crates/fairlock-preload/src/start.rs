@@ -41,6 +41,8 @@ extern "C" fn start() {
     #[cfg(not(test))]
     crate::posix::observed::start();
     Preload::cpu();
+    // While there is one thread: later the kernel takes a while.
+    Preload::has_process_barrier();
     if config::mode() == Mode::Stats {
         report::start();
     }

@@ -50,6 +50,8 @@ programs! {
         priorities real_time_threads_sleep sandboxed process_shared keys cancelled_anywhere
         cancelled_at_instructions;
     spin: exclusion;
+    visible: readers_keep_writers_out writer_sleeps exclusion becomes_visible gone ends_and_forks fork_while_revoked
+        interrupted not_where_writers_come_first;
     memory: none_left;
 }
 
@@ -96,6 +98,7 @@ fn every_policy_is_a_lock() {
             (recursion::program(), "fork_join"),
             (recursion::program(), "writers_first"),
             (process::program(), "fork_with_waiters"),
+            (visible::program(), "exclusion"),
             (mutex::program(), "exclusion"),
             (cond::program(), "mixed"),
         ] {

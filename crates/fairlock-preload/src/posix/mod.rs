@@ -11,18 +11,21 @@ pub(crate) mod observed;
 mod symbols;
 pub(crate) mod until;
 
+use core::convert::identity;
 use core::ffi::c_int;
 use core::hint::assert_unchecked;
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use fairlock::Discipline;
 use fairlock::platform::System;
+use fairlock::thin::VisibleReaders;
 use fairlock::wait::{Wait, WaitError};
 use fairlock_profile::layout::{self, side};
 use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
 
-use self::enter::{Inflatable, Inside, timed, try_write_slot, write_slot};
+use self::enter::{Inflatable, Inside, timed, try_write_slot, wait_to_write, write_at_once};
 use self::kind::Kind;
 use self::until::Until;
 use crate::head::{Entry, Exit};
@@ -34,7 +37,8 @@ use crate::registry::{self, Head, Slot};
 use crate::thread::Preload;
 use crate::thread::cancel::whole;
 use crate::thread::{self, Recorded, State};
-use crate::word::Turns;
+use crate::visible::VISIBLE;
+use crate::word::{Form, Turns};
 
 /// How long a thread that waits awake keeps its CPU to itself, before it lets others run; five looks.
 /// In ns; compared with the time since the thread came.
@@ -59,9 +63,8 @@ unsafe fn if_aligned<'a, T>(address: *const T) -> Option<&'a T> {
 pub(crate) struct Lock {
     /// `__readers` and `__writers`.
     head: Head,
-    /// Not zero once the lock is inflated: a hint not to try to write to the head, which all read
-    /// then. (`__wrphase_futex`)
-    inflated: AtomicU32,
+    /// A [`Form`], as a hint. (`__wrphase_futex`)
+    form: AtomicU32,
     _futexes: [u32; 3],
     /// `__cur_writer`. Only the writer itself stores or clears its own number.
     writer: AtomicU32,
@@ -92,8 +95,8 @@ impl Inflatable for Lock {
 
     fn inflate(&self) -> Option<&'static Slot> {
         let slot = registry::inflate(&self.head, self.address(), config::Kind::Rwlock)?;
-        // The caller is not inside yet: the lock stays.
-        self.inflated.store(1, Ordering::Relaxed);
+        // The caller is not inside yet, or still is: the lock stays.
+        self.form.store(Form::INFLATED.0, Ordering::Relaxed);
         Some(slot)
     }
 }
@@ -151,7 +154,7 @@ impl Lock {
         }
         // As soon as the lock is given up below, it may be gone.
         if me.held.is_last(self.address()) {
-            let left = self.head.leave_read_at_once();
+            let left = self.head.leave_read_at_once(|| !me.meets_many());
             if left {
                 me.held.remove_last();
             }
@@ -164,10 +167,60 @@ impl Lock {
         false
     }
 
-    /// Whether the lock is ours, and perhaps thin. Relaxed: a hint.
+    /// Reads a lock whose readers are visible, if nothing is special.
+    #[inline(always)]
+    pub(crate) fn read_visibly(&self) -> bool {
+        let (me, address) = (thread::state(), self.address());
+        // The name first: where the lock has none, that costs its readers least.
+        let taken = self.name().is_some_and(|(slot, name)| {
+            let enter =
+                |thread| VisibleReaders::enter(thread, address, name, || slot.name() == Some(name));
+            slot.note_use();
+            me.held.has_room()
+                && me.change_shown(|thread| Some(enter(thread))).is_some_and(identity)
+        });
+        if taken {
+            me.held.push_in_room(address);
+        }
+        taken
+    }
+
+    /// Leaves such a lock, if this thread came to read it last.
+    #[inline(always)]
+    pub(crate) fn unlock_visibly(&self) -> bool {
+        let (me, address) = (thread::state(), self.address());
+        let left = self.name().is_some_and(|(_, name)| {
+            let leave = |thread| VISIBLE.leave(thread, address, name);
+            me.plain.get()
+                && me.held.is_last(address)
+                && me.change_shown(leave).is_some_and(identity)
+        });
+        if left {
+            me.held.remove_last();
+        }
+        left
+    }
+
+    /// Whether the lock is ours, and perhaps thin.
     #[inline(always)]
     fn seems_thin(&self) -> bool {
-        self.shared | self.inflated.load(Ordering::Relaxed) == 0
+        self.shared | self.form().0 == 0
+    }
+
+    /// The slot of a lock that is visible, and what its readers show.
+    #[inline(always)]
+    fn name(&self) -> Option<(&'static Slot, u64)> {
+        if self.shared != 0 || self.form() != Form::VISIBLE {
+            return None;
+        }
+        let slot = self.head.slot_at_once(self.address())?;
+        Some((slot, slot.name()?))
+    }
+
+    /// Relaxed: a hint.
+    #[inline(always)]
+    fn form(&self) -> Form {
+        Form(self.form.load(Ordering::Relaxed))
     }
 
     /// Relaxed: a thread finds its own number only if it stored it.
@@ -213,16 +266,16 @@ impl Lock {
             Kind::Writers => self.enter(me, Head::write),
             _ => self.wait_to_enter(me, Head::write, until),
         };
-        let take = |slot: &_, until: &_| {
+        let take = |slot: &Slot, until: &_| {
             me.with_more_priority(self.kind().priority_if(Kind::Writers), || {
-                write_slot(slot, me, until)
+                if write_at_once(slot, me) { Ok(()) } else { wait_alone_to_write(slot, me, until) }
             })
         };
         let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
         if announces {
             self.announced.add();
             // This keeps readers from taking a thin lock meanwhile.
-            self.inflated.store(1, Ordering::Relaxed);
+            self.form.store(Form::INFLATED.0, Ordering::Relaxed);
         }
         let taken = self.wait_inside(me, entry, Head::write, until, take);
         if announces {
@@ -234,13 +287,22 @@ impl Lock {
     pub(crate) fn try_write(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let entry = self.enter(me, Head::write);
-        self.note_write(me, self.inside(entry, false, try_write_slot))
+        let take = |slot: &Slot| {
+            slot.settle();
+            try_write_slot(slot)
+        };
+        self.note_write(me, self.inside(entry, false, take))
     }
 
     /// Gives the lock up, whichever way it is held. Does nothing if it is not held.
     pub(crate) fn unlock(&self) -> Result<(), c_int> {
         let me = thread::enter();
         let address = self.address();
+        if let Some(times) = me.has_met_many() {
+            self.begin_watch(times);
+        } else if self.form().is_watched() {
+            self.note_watched(me);
+        }
         // As soon as the lock is given up below, it may be gone.
         match self.head.leave(address, || self.set_writer(0)) {
             Exit::Reader => me.held.remove(address),
@@ -253,27 +315,48 @@ impl Lock {
     fn leave_slot(&self, me: &State, slot: &Slot) {
         let _record = Recorded::begin();
         let address = self.address();
-        if slot.sem().is_write_locked() {
+        if me.reads_enough() {
+            self.note_inflated(slot);
+        }
+        // Of whom the thread's own record says so.
+        let reads = me.held.is_last(address) && !self.is_writer(me);
+        if slot.name().is_some_and(|name| self.leaves_visibly(me, slot, name))
+            || reads && slot.sem().try_unlock_read()
+        {
+            me.held.remove(address);
+        } else if slot.sem().is_write_locked() {
             self.set_writer(0);
             slot.stats.note_writer(0);
             // SAFETY: held for writing, so the caller holds it that way.
             unsafe { slot.sem().unlock_write() };
-        } else if slot.sem().is_locked() {
-            // SAFETY: held, and not for writing.
-            unsafe { slot.sem().unlock_read() };
+        } else if slot.sem().is_locked() && slot.sem().try_unlock_read() {
             me.held.remove(address);
         }
+    }
+
+    /// Leaves a lock that had this name just now, and was not written then, if the thread shows it. Else whoever leaves is
+    /// counted.
+    #[cold]
+    fn leaves_visibly(&self, me: &State, slot: &Slot, name: u64) -> bool {
+        let leave = |thread| VISIBLE.leave(thread, self.address(), name);
+        let left = me.change_shown(leave);
+        if left.is_none() && !VisibleReaders::counts_any(slot.sem()) {
+            // Another thread shows the reader, or there is none.
+            slot.settle();
+        }
+        left.is_some_and(identity)
     }
 
     pub(crate) fn destroy(&self) -> Result<(), c_int> {
         let address = self.address();
         if self.head.slot(address).is_some() {
             registry::retire(&self.head, address);
-            self.inflated.store(0, Ordering::Relaxed);
+            self.form.store(Form::THIN.0, Ordering::Relaxed);
         }
         Ok(())
     }
 
+    #[inline(always)]
     fn reads_already(&self, me: &State) -> bool {
         me.held.contains(self.address())
     }
@@ -295,6 +378,7 @@ impl Lock {
 
     /// A thread that reads already does not wait for those that wait for it; nor does a thread that
     /// the lock's kind prefers.
+    #[inline(always)]
     fn read_slot(&self, slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
         let again = self.reads_already(me);
         let preferred = self.kind().priority_if(Kind::Readers);
@@ -315,6 +399,7 @@ impl Lock {
     }
 
     /// Waits for a turn, and looks from time to time whether holders wait for the caller.
+    #[inline(always)]
     fn read_fairly(&self, slot: &Slot, deadline: u64) -> Result<(), WaitError> {
         let mut look = 0;
         let mut next_look = || {
@@ -353,19 +438,73 @@ impl Lock {
         }
     }
 
-    /// The caller holds the lock, inflated or not, and stores that as the hint. Where writers come
-    /// first the hint stays, once they had to wait.
-    fn note_form(&self, inflated: bool) {
-        let hint = self.inflated.load(Ordering::Relaxed);
-        if hint != u32::from(inflated) && (inflated || self.kind() != Kind::Writers) {
-            self.inflated.store(inflated.into(), Ordering::Relaxed);
+    /// The caller holds the lock, thin or in a slot, and stores what it is as the hint; a reader leaves a thin lock watched.
+    /// Where writers come first the hint stays, once they had to wait.
+    fn note_form(&self, slot: Option<&Slot>, reads: bool) -> Form {
+        let (hint, form) = (self.form(), form_of(slot));
+        let stays = hint == form
+            || form == Form::THIN && (reads && hint.is_watched() || self.kind() == Kind::Writers);
+        if !stays {
+            self.form.store(form.0, Ordering::Relaxed);
+        }
+        form
+    }
+
+    // ---- when readers become visible ----
+
+    /// Now and then, less and less often, a lock is watched that the calling thread is about to leave, thin and with other
+    /// readers inside.
+    #[cold]
+    fn begin_watch(&self, times: u32) {
+        let is_due = VisibleReaders::<Preload>::is_due(times);
+        if is_due && self.may_be_visible() && Preload::has_process_barrier() {
+            self.form.store(Form::watched(Preload::now()).0, Ordering::Relaxed);
         }
     }
 
+    /// Not where writers come first from the first instant, nor where reads are counted.
+    fn may_be_visible(&self) -> bool {
+        self.kind() != Kind::Writers
+            && thread::state().plain.get()
+            && matches!(config::policy().discipline(), Discipline::Tenure(_))
+    }
+
+    /// The calling thread is about to leave a watched lock. It becomes visible if nobody has written it for long.
+    fn note_watched(&self, me: &State) {
+        let is_quiet = || self.form().watched_ns(Preload::now()) >= VISIBLE.worth_outside_ns();
+        if me.reads_enough()
+            && self.may_be_visible()
+            && is_quiet()
+            && let Some(slot) = self.inflate()
+        {
+            slot.show();
+            self.note_form(Some(slot), true);
+        }
+    }
+
+    /// The calling thread is about to leave the inflated lock: as above.
+    #[cold]
+    fn note_inflated(&self, slot: &Slot) {
+        let is_quiet =
+            || slot.still.note(&self.turns, Preload::now()) >= VISIBLE.worth_outside_ns();
+        if self.may_be_visible() && is_quiet() {
+            slot.show();
+            self.note_form(Some(slot), true);
+        }
+    }
+
+    #[inline(always)]
     fn note_read(&self, me: &State, taken: Inside) -> Result<(), c_int> {
         let slot = taken?;
-        self.note_form(slot.is_some());
+        let form = self.note_form(slot, true);
         me.held.push(self.address());
+        if form == Form::VISIBLE {
+            // It will be read without being counted.
+            me.change_shown(|thread| {
+                VISIBLE.prepare(thread, self.address());
+                Some(())
+            });
+        }
         if let Some(slot) = slot.filter(|_| me.observes.get()) {
             slot.stats.note_read();
         }
@@ -374,7 +513,7 @@ impl Lock {
 
     fn note_write(&self, me: &State, taken: Inside) -> Result<(), c_int> {
         let slot = taken?;
-        self.note_form(slot.is_some());
+        self.note_form(slot, false);
         self.set_writer(me.tid.get());
         if let Some(slot) = slot {
             self.turns.count();
@@ -384,6 +523,21 @@ impl Lock {
         }
         Ok(())
     }
+}
+
+/// What a lock is that is thin, or has this slot.
+fn form_of(slot: Option<&Slot>) -> Form {
+    match slot {
+        None => Form::THIN,
+        Some(slot) if slot.name().is_some() => Form::VISIBLE,
+        Some(_) => Form::INFLATED,
+    }
+}
+
+/// A function of its own, so that who need not wait has fewer calls.
+#[inline(never)]
+fn wait_alone_to_write(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
+    slot.wait_alone(|| wait_to_write(slot, me, until))
 }
 
 fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
@@ -458,7 +612,18 @@ unsafe fn take(
     profile::acquire(target(lock, side), attempt, wait)
 }
 
-// ---- where the lock could not be taken or left at once ----
+// ---- where the lock is not thin, or could not be taken or left at once ----
+
+unsafe fn read<const WAITS: bool>(lock: Rwlock) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match Lock::at(lock) {
+            Some(ours) if ours.read_visibly() => 0,
+            _ if WAITS => self::lock::<{ side::READ }>(lock),
+            _ => try_lock::<{ side::READ }>(lock),
+        }
+    }
+}
 
 unsafe fn lock<const SIDE: u32>(lock: Rwlock) -> c_int {
     let is_read = SIDE == side::READ;
@@ -474,6 +639,10 @@ unsafe fn try_lock<const SIDE: u32>(lock: Rwlock) -> c_int {
 
 unsafe fn unlock(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
+    if unsafe { Lock::at(lock) }.is_some_and(Lock::unlock_visibly) {
+        return 0;
+    }
+    // SAFETY: as above.
     let unlock =
         || unsafe { Lock::served(lock, Lock::unlock, || real::pthread_rwlock_unlock(lock)) };
     profile::releasing(lock.addr(), unlock)

@@ -94,9 +94,9 @@ symbols! {
             Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock))
         });
     pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
-        super::at_once_or(lock, Lock::read_at_once, super::lock::<READ>);
+        super::at_once_or(lock, Lock::read_at_once, super::read::<true>);
     pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
-        super::at_once_or(lock, Lock::read_at_once, super::try_lock::<READ>);
+        super::at_once_or(lock, Lock::read_at_once, super::read::<false>);
     pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] =>
         super::at_once_or(lock, Lock::write_at_once, super::lock::<WRITE>);
     pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] =>

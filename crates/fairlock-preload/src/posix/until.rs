@@ -52,11 +52,13 @@ impl Until {
     }
 
     /// Calls `wait` with a deadline on the locks' clock until it succeeds, or the time is over.
+    #[inline(always)]
     pub(crate) fn wait(&self, wait: impl Fn(u64) -> Result<(), WaitError>) -> Result<(), c_int> {
         self.wait_for(wait).map_err(errno)
     }
 
     /// As [`wait`](Self::wait); fails with the reason.
+    #[inline(always)]
     pub(crate) fn wait_for(
         &self,
         wait: impl Fn(u64) -> Result<(), WaitError>,

@@ -7,11 +7,12 @@ use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use fairlock::platform::linux::Linux;
 use fairlock::platform::{System, WaitOutcome};
 use fairlock::pool::Pooled;
+use fairlock::thin::VisibleReaders;
 use fairlock::wait::Thread;
 
 use self::held::Held;
@@ -62,6 +63,12 @@ pub(crate) struct State {
     more_priority: Cell<u8>,
     /// Outside this library, the thread can be cancelled at any instruction; for the time of a call: see `cancel`.
     anywhere: Cell<bool>,
+    /// The thread is changing what it shows of visible locks: a signal handler must not.
+    showing: Cell<bool>,
+    /// How often the thread has left a thin lock in which other readers were.
+    beside: Cell<u32>,
+    /// How often it has left a lock that is inflated or watched.
+    reads: Cell<u32>,
     /// The locks that the thread reads.
     pub(crate) held: Held,
 }
@@ -76,8 +83,55 @@ impl State {
         tid != 0 && (tid == self.tid.get() || in_parent())
     }
 
+    /// The thread is about to leave a thin lock in which other readers are. Whether it has left so many that it
+    /// should look at the lock first: see [`has_met_many`](Self::has_met_many).
+    #[inline(always)]
+    pub(crate) fn meets_many(&self) -> bool {
+        self.beside.set(self.beside.get().wrapping_add(1));
+        VisibleReaders::<Preload>::is_enough(self.beside.get())
+    }
+
+    /// How many, if it has just now.
+    pub(crate) fn has_met_many(&self) -> Option<u32> {
+        let times = self.beside.get();
+        let has = times != 0 && VisibleReaders::<Preload>::is_enough(times);
+        has.then(|| {
+            self.beside.set(times.wrapping_add(1));
+            times
+        })
+    }
+
+    /// The thread leaves one more lock that is inflated or watched. Whether it has left enough of them to look at one.
+    #[inline]
+    pub(crate) fn reads_enough(&self) -> bool {
+        self.reads.set(self.reads.get().wrapping_add(1));
+        VisibleReaders::<Preload>::is_enough(self.reads.get())
+    }
+
+    /// Runs `change` on what the thread shows of visible locks, if it has a record, and this is not in the midst of
+    /// another change.
+    #[inline(always)]
+    pub(crate) fn change_shown<T>(
+        &self,
+        change: impl FnOnce(&'static Thread<Preload>) -> Option<T>,
+    ) -> Option<T> {
+        if self.showing.get() {
+            return None;
+        }
+        // SAFETY: null, or from the pool. Relaxed: the thread's own.
+        let record = unsafe { self.record.load(Ordering::Relaxed).as_ref() }?;
+        self.showing.set(true);
+        // Only signal handlers look at it.
+        compiler_fence(Ordering::SeqCst);
+        let result = change(&record.thread);
+        compiler_fence(Ordering::SeqCst);
+        self.showing.set(false);
+        result
+    }
+
     /// Runs `wait`, which waits with `more` added to the priority. A signal handler that uses other
     /// locks meanwhile has its own.
+    #[inline(always)]
     pub(crate) fn with_more_priority<T>(&self, more: u8, wait: impl FnOnce() -> T) -> T {
         let before = self.more_priority.replace(more);
         let result = wait();
@@ -426,6 +480,19 @@ unsafe impl System for Preload {
     #[inline]
     fn cpu() -> Option<u32> {
         Linux::cpu()
+    }
+
+    #[inline(always)]
+    fn light_fence() {
+        Linux::light_fence();
+    }
+
+    fn process_barrier() {
+        Linux::process_barrier();
+    }
+
+    fn has_process_barrier() -> bool {
+        Linux::has_process_barrier()
     }
 
     fn priority() -> u8 {

@@ -242,6 +242,10 @@ impl<P: Platform> RwSem<P> {
         #[doc(hidden)]
         pub fn take_write_at_once() -> bool;
 
+        /// As [`unlock_read`](Self::unlock_read), for a caller that may be wrong: whether anybody read the lock.
+        #[doc(hidden)]
+        pub fn try_unlock_read() -> bool;
+
         /// When the first of the queued writers came.
         #[doc(hidden)]
         pub fn first_writer_since() -> Option<u64>;

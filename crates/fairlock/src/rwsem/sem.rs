@@ -613,6 +613,21 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         }
     }
 
+    #[inline]
+    pub(crate) fn try_unlock_read(&self) -> bool {
+        // Release: as above. Without a look at the word first: that would fetch its line twice, to read it and to write it.
+        let before = self.word.leave(Access::Shared, Ordering::Release);
+        if before.readers() == 0 {
+            // Relaxed: nobody has entered.
+            self.word.enter(Access::Shared, Ordering::Relaxed);
+            return false;
+        }
+        if before.is_waited_for() && before.readers() == 1 && D::wakes_after(before) {
+            self.read_release_slow(before);
+        }
+        true
+    }
+
     /// The last reader left, the word was `before`, and somebody waits.
     #[cold]
     fn read_release_slow(&self, before: Word) {

@@ -95,7 +95,7 @@ const CHANGE: u64 = 1 << 16;
 pub(super) const ENOUGH: u32 = 256;
 
 /// A thread has a lock watched so seldom at last: after so many releases beside other readers.
-const LAST_PERIOD: u32 = 1 << 16;
+pub(super) const LAST_PERIOD: u32 = 1 << 16;
 
 /// When a thread has a lock watched: each time after twice as many releases.
 #[doc(hidden)]
@@ -218,14 +218,25 @@ impl<P: System> Shown<P> {
     /// The calling thread has shown a name that was revoked at the same time, and shows it no longer.
     #[cold]
     pub(super) fn withdraw(&self, place: usize) -> Cleared {
+        self.clear(place);
+        self.settle(place)
+    }
+
+    #[inline(always)]
+    pub(super) fn clear(&self, place: usize) {
         // Release: whoever sees this acquires what an earlier reader of the slot has done.
         self.slots[place].store(0, Ordering::Release);
-        self.settle(place)
     }
 
     /// The calling thread has cleared the slot, and a scan may have seen it before: whether the reader was moved.
     #[cold]
     pub(super) fn settle(&self, place: usize) -> Cleared {
+        self.settle_inline(place)
+    }
+
+    /// As [`settle`](Self::settle), where a call would need a frame on the stack.
+    #[inline(always)]
+    pub(super) fn settle_inline(&self, place: usize) -> Cleared {
         let mark = 1 << place;
         let mut moved = self.moved.load(Ordering::Relaxed);
         loop {

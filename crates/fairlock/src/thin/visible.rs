@@ -50,12 +50,18 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::local::Shown;
+use super::local::{Cleared, ENOUGH, LAST_PERIOD, Marks, SHOWN, Shown};
+use crate::events::{self, Event};
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::rwsem::RwSem;
 use crate::wait::WATCH_NS;
 
 /// More than there can be readers in records.
 pub(super) const HELD: usize = 1 << (usize::BITS / 2);
+
+/// How much longer than revoking takes nobody wrote a lock that becomes visible; it is watched for as many times that at
+/// most. In times what revoking takes; compared with the time since the lock is watched.
+pub(super) const WORTH: u64 = 16;
 
 /// The records of a platform's threads that have been readers of visible locks, and what else such locks share.
 #[doc(hidden)]
@@ -92,7 +98,7 @@ impl<P: Platform> VisibleReaders<P> {
     }
 
     /// A number that no lock had before (V1), if it is below `limit`.
-    pub(super) fn name(&self, limit: u64) -> Option<u64> {
+    pub fn name(&self, limit: u64) -> Option<u64> {
         // Relaxed: only a number.
         let number = self.names.fetch_add(1, Ordering::Relaxed);
         (number < limit).then_some(number)
@@ -156,8 +162,13 @@ impl<P: Platform> VisibleReaders<P> {
         self.records().map(|shown| shown.slots.iter().filter(is_shown).count()).sum()
     }
 
+    /// For how long nobody has written a lock that becomes visible, in nanoseconds.
+    pub(super) fn worth_ns(&self) -> u64 {
+        WORTH * self.cost()
+    }
+
     /// Revoking a name takes about so long, in nanoseconds.
-    pub(super) fn cost(&self) -> u64 {
+    fn cost(&self) -> u64 {
         // Relaxed, here and below: a measure.
         match self.cost.load(Ordering::Relaxed) {
             // Not known: most threads have to be interrupted, but not woken.
@@ -167,23 +178,138 @@ impl<P: Platform> VisibleReaders<P> {
     }
 
     /// Revoking a name took so long.
-    pub(super) fn took(&self, ns: u64) {
+    fn took(&self, ns: u64) {
         let before = self.cost();
         // A thread that lost its CPU meanwhile tells nothing.
         let now = ns.min(4 * before);
         self.cost.store((7 * before + now) / 8 + 1, Ordering::Relaxed);
     }
 
-    /// Revokes a name: `close` changes the word, and returns whether it has. Then how many readers were moved.
-    pub(super) fn revoke(&self, name: u64, close: impl FnOnce() -> bool) -> Option<usize> {
+    /// The lock becomes visible: `full` gets the units, and then `publish` changes the word, and returns whether it has.
+    ///
+    /// # Safety
+    /// The caller is a reader inside `full`, which has room for the units.
+    pub unsafe fn show(full: &RwSem<P>, publish: impl FnOnce() -> bool) -> bool {
+        // SAFETY: no writer is inside, as the caller is.
+        unsafe { full.adopt_readers(HELD) };
+        let is_shown = publish();
+        if is_shown {
+            events::count(Event::ReadersShown);
+        } else {
+            full.word.disown_readers(HELD);
+        }
+        is_shown
+    }
+
+    /// Revokes a name, for whose readers `full` has units: `close` changes the word, and returns whether it has. Then those
+    /// that are inside are counted, but for `own`, which leave.
+    pub fn revoke(
+        &self,
+        name: u64,
+        full: &RwSem<P>,
+        own: usize,
+        close: impl FnOnce() -> bool,
+    ) -> bool {
+        let began = P::now();
+        full.is_read_no_longer();
         // Release, here and below: see `Shown::hide`.
         self.scans.fetch_add(1, Ordering::AcqRel);
         let moved = close().then(|| {
             P::process_barrier();
-            self.records().map(|shown| shown.mark_all(name)).sum()
+            self.records().map(|shown| shown.mark_all(name)).sum::<usize>()
         });
         self.scans.fetch_sub(1, Ordering::AcqRel);
-        moved
+        let Some(moved) = moved else { return false };
+        self.took(P::now().saturating_sub(began));
+        events::count(Event::ReadersRevoked);
+        full.word.disown_readers(HELD - moved + own - 1);
+        // Release: the readers that were found to have left come before the next writer.
+        // SAFETY: one of the units is left.
+        unsafe { full.unlock_read() };
+        true
+    }
+}
+
+/// For locks whose words are not of this crate. An address stands for the slot of a thread's record that a lock has.
+impl<P: Platform> VisibleReaders<P> {
+    /// Whether so many reads of a thread are a reason to look if a lock should be visible: now and then.
+    #[inline(always)]
+    pub fn is_enough(reads: u32) -> bool {
+        reads % ENOUGH == 0
+    }
+
+    /// Whether a thread should have a lock watched that has left others so often while more readers were inside: less
+    /// and less often.
+    pub fn is_due(times: u32) -> bool {
+        times.is_power_of_two() || times % LAST_PERIOD == 0
+    }
+
+    /// For how long nobody has written such a lock that becomes visible, in nanoseconds. Twice as long as for the locks of this
+    /// crate, as their counted readers have cheaper ways; and as long as if other CPUs had to be interrupted, as where none
+    /// had to be of late, that is no promise.
+    pub fn worth_outside_ns(&self) -> u64 {
+        2 * WORTH * self.cost().max(WATCH_NS)
+    }
+
+    /// The calling thread, `me`, is about to [`enter`](Self::enter) locks that have the slot of this address.
+    pub fn prepare(&self, me: &'static Thread<P>, address: usize) {
+        self.list(me);
+        me.shown.reclaim(Marks::<P>::place(address) % SHOWN);
+    }
+
+    /// The calling thread, `me`, reads the lock of this name, if it is prepared and its slot is free; `is_named` says whether the
+    /// lock has that name still.
+    #[inline(always)]
+    pub fn enter(
+        me: &Thread<P>,
+        address: usize,
+        name: u64,
+        is_named: impl FnOnce() -> bool,
+    ) -> bool {
+        let place = Marks::<P>::place(address) % SHOWN;
+        if !me.shown.has(place, 0) || !me.shown.is_listed.get() {
+            return false;
+        }
+        me.shown.show(place, name);
+        if is_named() {
+            return true;
+        }
+        me.shown.clear(place);
+        me.shown.settle_inline(place) == Cleared::Counted
+    }
+
+    /// The calling thread, `me`, leaves the lock of this name. False if the full lock counts the reader; `None` if the
+    /// thread does not show the name.
+    #[inline(always)]
+    pub fn leave(&self, me: &Thread<P>, address: usize, name: u64) -> Option<bool> {
+        let place = Marks::<P>::place(address) % SHOWN;
+        if !me.shown.has(place, name) {
+            return None;
+        }
+        let has_left = me.shown.hide(place, &self.scans);
+        Some(has_left || me.shown.settle_inline(place) == Cleared::Left)
+    }
+
+    /// Whether `full`, which has units, counts anybody beside them.
+    pub fn counts_any(full: &RwSem<P>) -> bool {
+        full.snapshot().readers > HELD
+    }
+
+    /// Nobody has used `full` in the child of a fork yet. Threads that were about to give it units, or to take
+    /// them off, are not there: it has those of a lock that is visible (`is_shown`), and else counts the readers of
+    /// the last `name`.
+    pub fn enter_child_of(&self, full: &RwSem<P>, name: u64, is_shown: bool) {
+        // Readers who were given up by another thread are counted as minus one.
+        let units = (full.snapshot().readers + HELD / 2) / HELD;
+        if units <= usize::from(is_shown) {
+            return;
+        }
+        let mut readers = 0;
+        if !is_shown {
+            self.records().for_each(|shown| _ = shown.mark_all(name));
+            readers = self.count(name);
+        }
+        full.word.disown_readers((units - usize::from(is_shown)) * HELD - readers);
     }
 }
 

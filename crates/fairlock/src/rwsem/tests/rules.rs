@@ -379,3 +379,32 @@ fn rule_15_count_taken_back_wakes_the_writer_that_it_kept_out() {
         });
     });
 }
+
+/// A caller that was not inside leaves no trace.
+#[test]
+fn who_leaves_as_a_reader_and_may_be_wrong_is_told() {
+    for_each_policy(|lock| {
+        assert!(!lock.try_unlock_read() && !lock.is_locked());
+        lock.read();
+        assert!(lock.try_unlock_read() && !lock.try_unlock_read());
+        lock.write();
+        assert!(!lock.try_unlock_read() && lock.is_write_locked());
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        assert!(lock.try_read() && lock.try_unlock_read());
+    });
+}
+
+/// As [`RwSem::unlock_read`] it lets the writer in that waits.
+#[test]
+fn the_last_reader_that_may_be_wrong_wakes_the_writer() {
+    for_each_policy(|lock| {
+        lock.read();
+        scope(|s| {
+            let writer = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            assert!(lock.try_unlock_read());
+            join(writer);
+        });
+    });
+}

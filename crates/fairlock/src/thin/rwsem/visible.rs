@@ -20,12 +20,9 @@ use crate::thin::inflate::{Codec, Inflates, SlotOf, leave_other};
 use crate::thin::local::{Cleared, ENOUGH, SHOWN};
 use crate::thin::local::{Mark, Marks};
 use crate::thin::marks;
-use crate::thin::visible::HELD;
+use crate::thin::visible::{HELD, VisibleReaders, WORTH};
 use crate::wait::{Access, Thread};
 
-/// How much longer than revoking takes nobody wrote a lock that becomes visible; it is watched for as many times that at
-/// most. In times what revoking takes; compared with the time since the lock is watched.
-const WORTH: u64 = 16;
 /// Times of watched locks are in units of 1,024 ns.
 const UNIT_SHIFT: u32 = 10;
 
@@ -174,30 +171,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn revoke(&self, word: RwWord, own: usize) -> bool {
         let Some(all) = P::visible_readers() else { return false };
-        let began = P::now();
         let kept = self.kept(word);
         let slot = kept.unwrap_or_else(|| Self::slots().take_sealed());
         let adopted = if kept.is_some() { 0 } else { word.readers() + HELD };
         // SAFETY: nobody holds a sealed lock, and none are given to another one.
         unsafe { slot.full.adopt_readers(adopted) };
-        slot.full.is_read_no_longer();
         // Acquire and Release: comes after the last writer and before the next.
         let full = RwWord::inflated(slot.name);
         let close = || self.word.exchange(word, full, Ordering::AcqRel).is_ok();
-        let Some(moved) = all.revoke(word.shown(), close) else {
-            if kept.is_none() {
-                slot.full.word.disown_readers(adopted);
-                Self::slots().give(slot);
-            }
-            return false;
-        };
-        all.took(P::now().saturating_sub(began));
-        events::count(Event::ReadersRevoked);
-        slot.full.word.disown_readers(HELD - moved + own - 1);
-        // Release: the readers that were found to have left come before the next writer.
-        // SAFETY: one of the units is left.
-        unsafe { slot.full.unlock_read() };
-        true
+        let is_revoked = all.revoke(word.shown(), &slot.full, own, close);
+        if !is_revoked && kept.is_none() {
+            slot.full.word.disown_readers(adopted);
+            Self::slots().give(slot);
+        }
+        is_revoked
     }
 
     /// The lock is dropped: what forgotten guards of the calling thread have left in its record is free.
@@ -260,15 +247,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return false;
         };
         let named = RwWord::visible_and_full(slot.index, number);
-        // SAFETY: the caller is a reader inside, so no writer is; there is room for the units.
-        unsafe { slot.full.adopt_readers(HELD) };
         // Acquire and Release: whoever reads visibly comes after the last writer, and whoever gives up one of the
         // units finds them.
-        if self.word.exchange(word, named, Ordering::AcqRel).is_err() {
-            slot.full.word.disown_readers(HELD);
+        let publish = || self.word.exchange(word, named, Ordering::AcqRel).is_ok();
+        // SAFETY: the caller is a reader inside; there is room for the units.
+        if !unsafe { VisibleReaders::show(&slot.full, publish) } {
             return false;
         }
-        events::count(Event::ReadersShown);
         if slot.pins.any_before() {
             self.settled(named);
         }
@@ -376,7 +361,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
 /// For how long nobody has written a lock that becomes visible, in the units of watched locks.
 fn worth<P: PooledPlatform>() -> u64 {
-    (WORTH * P::visible_readers().map_or(0, |all| all.cost())) >> UNIT_SHIFT
+    P::visible_readers().map_or(0, |all| all.worth_ns()) >> UNIT_SHIFT
 }
 
 /// The time in the units of watched locks.
