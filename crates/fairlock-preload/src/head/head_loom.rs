@@ -145,7 +145,7 @@ impl Guarded {
                 }
                 // SAFETY: no writer is inside (loom checks that).
                 self.value.with(|value| unsafe { *value });
-                if !self.head.leave_read_at_once() {
+                if !self.head.leave_read_at_once(|| true) {
                     self.unlock();
                 }
             }
