@@ -362,7 +362,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // The lock was held, or serving another batch, after INBOX was up: a
         // release will look for us (invariant 3).
-        // Sleeps of one wake-up: 0.6 of the throughput in three cells (docs/decisions.md).
+        // Sleeps of one wake-up: 0.6 of the throughput in three cells.
         let mut naps = Naps::new(4 * WAKE_NS);
         while !entry.is_out() {
             // Less if the batch closes sooner: the responsible waiter is awake then, and nobody has to kick it.
