@@ -206,11 +206,12 @@ pub(crate) fn note_type(new: c_int) {
     }
 }
 
-/// Runs `call`. A thread that may be cancelled at any instruction meanwhile may not.
+/// Runs `call`, in which the thread is cancelled at cancellation points only, whatever its type of cancellation.
 ///
 /// Unwinding that begins between two calls, in a function that has destructors to run, ends the process: the
-/// compiler's tables have calls only. So no function in which the thread may still be cancelled has destructors:
-/// not these two, where nothing needs to be dropped, nor those that call `whole`. `call` is in a function of its own.
+/// compiler's tables have calls only. So a function in which the thread may be cancelled anywhere has no destructors:
+/// neither `whole` and `deferred`, as what is `Copy` needs none, nor those that call `whole`. `call` is in a function of
+/// its own.
 #[inline(always)]
 pub(crate) fn whole<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
     if ANYWHERE.load(Ordering::Relaxed) { deferred(call) } else { apart(call) }
