@@ -42,9 +42,7 @@ impl FiberStack {
         let offset = if cfg!(windows) { 0 } else { nth * 13 % OFFSETS * LINE_BYTES };
         Ok(Self { stack: DefaultStack::new(STACK_BYTES)?, offset })
     }
-}
 
-impl FiberStack {
     /// The addresses that it may use.
     pub(crate) fn addresses(&self) -> std::ops::Range<usize> {
         self.stack.limit().get()..self.stack.base().get()

@@ -7,9 +7,8 @@
 //! in which they are touched, or asked for. A thread's stack is one line: where in its frames a waiter is, and what
 //! is beside it there, is up to the compiler.
 
-use std::ops::Range;
-
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::line::Line;
 
