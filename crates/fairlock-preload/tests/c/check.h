@@ -138,6 +138,14 @@ static inline int elsewhere(int (*call)(pthread_rwlock_t *), pthread_rwlock_t *l
     return result(&c);
 }
 
+/* Waits for a child, which must be well. */
+static inline void join_child(pid_t child) {
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        FAIL("the child ended with status 0x%x", status);
+}
+
 /* What /proc says of the thread; zero if it is gone. */
 static inline char state_of(pid_t tid) {
     char path[64], line[256];

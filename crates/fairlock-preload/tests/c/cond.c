@@ -528,8 +528,7 @@ static void forked(void) {
     unlock();
     for (int t = 0; t < 3; t++)
         pthread_join(threads[t], NULL);
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    join_child(child);
 }
 
 static void exits_with_waiters(void) {

@@ -250,8 +250,7 @@ static void shared_by_mistake(void) {
         }
         _exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    join_child(child);
     for (int i = 0; i < LOCKS; i++) {
         EXPECT(pthread_rwlock_unlock(&locks[i]), 0);
         EXPECT(write_and_unlock(&locks[i]), 0);

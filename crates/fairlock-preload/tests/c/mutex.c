@@ -225,8 +225,7 @@ static void left_to_glibc(void) {
         _exit(lock_and_unlock(shared));
     usleep(20000);
     EXPECT(pthread_mutex_unlock(shared), 0);
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    join_child(child);
 }
 
 enum { THREADS = 6, ROUNDS = 4000 };
@@ -401,8 +400,7 @@ static void forked(void) {
             }
             EXPECT(pthread_mutex_unlock(m), 0);
             EXPECT(end(&c), 0);
-            int status;
-            CHECK(waitpid(child, &status, 0) == child && status == 0);
+            join_child(child);
         }
 }
 
@@ -446,8 +444,7 @@ static void fork_handlers(void) {
                 EXPECT(beside(lock_and_unlock, all[k]), 0);
             _exit(0);
         }
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        join_child(child);
     }
     stop = true;
     for (int i = 0; i < 2 * KINDS; i++)

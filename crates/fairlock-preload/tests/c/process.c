@@ -58,14 +58,6 @@ static void signals(void) {
     }
 }
 
-/* Waits for a child, which must be well. */
-static void join_child(pid_t child) {
-    int status;
-    CHECK(child > 0 && waitpid(child, &status, 0) == child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        FAIL("the child ended with status 0x%x", status);
-}
-
 static int read_for_good(pthread_rwlock_t *l) {
     EXPECT(pthread_rwlock_rdlock(l), 0);
     pause();
@@ -710,7 +702,6 @@ static bool ends_before(unsigned long instruction, void (*calls)(struct locks *)
 static void cancelled_at_instructions(void) {
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     EXPECT(sigaction(SIGTRAP, &action, NULL), 0);
-    alarm(600); /* a step takes 10 us in some virtual machines */
     void (*const calls[])(struct locks *) = {set_type, lock_mutex, write_rwlock,      read_rwlock,
                                              try_both, time_both,  notify_and_destroy, wait_at_futex};
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)

@@ -139,8 +139,7 @@ static void forks(void) {
         one_wait(waits_for_the_mutex, release_the_mutex);
         _exit(0);
     }
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    join_child(child);
 }
 
 /* The parent is killed after its child, which took no lock, has come to its end. */
@@ -149,8 +148,7 @@ static void killed_later(void) {
     pid_t child = fork();
     if (child == 0)
         exit(0);
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    join_child(child);
     kill(getpid(), SIGKILL);
 }
 
@@ -496,8 +494,7 @@ static void handlers(void) {
             takes_its_first_locks();
             _exit(0);
         }
-        int status = -1;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        join_child(child);
     }
 }
 

@@ -58,8 +58,7 @@ static void forks(void) {
         EXPECT(write_and_unlock(&named), 0);
         exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    join_child(child);
     printf("%d\n", child);
 }
 
@@ -109,8 +108,7 @@ static void forks_while_reporting(void) {
         pid_t child = fork();
         if (child == 0)
             exit(0);
-        int status;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        join_child(child);
         char name[4096];
         snprintf(name, sizeof name, "%s.%d", getenv("FAIRLOCK_STATS"), child);
         CHECK(access(name, R_OK) == 0);
