@@ -612,6 +612,22 @@ unsafe fn take(
     profile::acquire(target(lock, side), attempt, wait)
 }
 
+/// [Takes](take) the lock, as the program asks for it with a time.
+///
+/// # Safety
+/// As above.
+#[inline(always)]
+unsafe fn take_until(
+    lock: Rwlock,
+    side: u32,
+    clock: clockid_t,
+    time: Time,
+    or_glibc_s: impl FnOnce() -> c_int + Copy,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    whole(move || unsafe { take(lock, side, clock, time, or_glibc_s) })
+}
+
 // ---- where the lock is not thin, or could not be taken or left at once ----
 
 unsafe fn read<const WAITS: bool>(lock: Rwlock) -> c_int {

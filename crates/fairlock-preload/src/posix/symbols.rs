@@ -105,21 +105,13 @@ symbols! {
         super::at_once_or(lock, Lock::unlock_at_once, super::unlock);
     // As in glibc: an invalid time is refused before anything else.
     pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) =>
-        whole(move || {
-            super::take(lock, READ, REALTIME, time, || real::pthread_rwlock_timedrdlock(lock, time))
-        });
+        super::take_until(lock, READ, REALTIME, time, move || real::pthread_rwlock_timedrdlock(lock, time));
     pthread_rwlock_clockrdlock(lock: Rwlock, clock: clockid_t, time: Time) =>
-        whole(move || {
-            super::take(lock, READ, clock, time, || real::pthread_rwlock_clockrdlock(lock, clock, time))
-        });
+        super::take_until(lock, READ, clock, time, move || real::pthread_rwlock_clockrdlock(lock, clock, time));
     pthread_rwlock_timedwrlock(lock: Rwlock, time: Time) =>
-        whole(move || {
-            super::take(lock, WRITE, REALTIME, time, || real::pthread_rwlock_timedwrlock(lock, time))
-        });
+        super::take_until(lock, WRITE, REALTIME, time, move || real::pthread_rwlock_timedwrlock(lock, time));
     pthread_rwlock_clockwrlock(lock: Rwlock, clock: clockid_t, time: Time) =>
-        whole(move || {
-            super::take(lock, WRITE, clock, time, || real::pthread_rwlock_clockwrlock(lock, clock, time))
-        });
+        super::take_until(lock, WRITE, clock, time, move || real::pthread_rwlock_clockwrlock(lock, clock, time));
 
     // glibc's initialised mutex is a free thin lock.
     pthread_mutex_init(mutex: Mutex, attributes: *const pthread_mutexattr_t)
