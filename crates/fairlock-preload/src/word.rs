@@ -187,23 +187,21 @@ impl Form {
 #[derive(Clone, Copy)]
 pub(crate) struct Name(pub(crate) u64);
 
-const REVOKED: u64 = 1 << 63;
-
 impl Name {
     /// A flag.
-    pub(crate) const REVOKED: u64 = REVOKED;
+    pub(crate) const REVOKED: u64 = 1 << 63;
 
     #[inline(always)]
     pub(crate) fn if_visible(self) -> Option<u64> {
-        (self.0 != 0 && self.0 & REVOKED == 0).then_some(self.0)
+        (self.0 != 0 && self.0 & Self::REVOKED == 0).then_some(self.0)
     }
 
     pub(crate) fn revoked(self) -> Self {
-        Self(self.0 | REVOKED)
+        Self(self.0 | Self::REVOKED)
     }
 
     pub(crate) fn last(self) -> u64 {
-        self.0 & !REVOKED
+        self.0 & !Self::REVOKED
     }
 }
 
