@@ -90,6 +90,8 @@ pub enum Fault {
     /// A lock gets a full one that a thread has pinned which came too late at another lock, or at this
     /// one before.
     TakesPinned,
+    /// A reader that has entered the slot that it remembers does not look whether the lock has that still.
+    ReadsBlindly,
 
     // Visible readers.
     /// The thread that revokes a name has no stores made visible.

@@ -29,11 +29,11 @@ use sem::Sem;
 #[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
 pub use sem::Uncontended;
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use tenure::PastQueue;
 pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use word::READERS_LIMIT;
+pub(crate) use tenure::{Again, PastQueue};
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use word::{READERS_LIMIT, Word};
 
 use crate::events::EventCounts;
 use crate::may_dangle::MayDangle;

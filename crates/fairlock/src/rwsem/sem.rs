@@ -220,7 +220,8 @@ impl<P: Platform, D: Rules<P>> DerefMut for Parts<P, D> {
     }
 }
 
-/// How often the lock was found free of late. Whoever has it counts; readers may overwrite each other's
+/// How often the lock was found free of late. Whoever has it counts, but for readers that remember the lock: those
+/// count by themselves, as a store would take the word's line from other readers. Others may overwrite each other's
 /// counts.
 ///
 /// The count is in the lock, in the cache line of the word that each acquisition writes. A count of
@@ -256,6 +257,11 @@ impl Uncontended {
         if now != before {
             self.0.store(now, Ordering::Relaxed);
         }
+    }
+
+    /// A reader, which counts by itself, has found the lock free often enough.
+    pub(crate) fn seems_enough(&self) {
+        self.0.store(Self::ENOUGH, Ordering::Relaxed);
     }
 
     /// Whether the lock was found free often enough to become thin.

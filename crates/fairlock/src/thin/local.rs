@@ -29,9 +29,11 @@ pub(super) struct Mark<P> {
     pub(super) lock: Cell<usize>,
     /// The address of a slot of the pool of `P`, or zero, each with [`SLOT`]; or what the readers of a visible lock show.
     pub(super) what: Cell<u64>,
-    /// The lock seemed uncontended when the thread took it. The thread should not look at that again as it
-    /// leaves: another reader may have come meanwhile, and have fetched the line.
-    pub(super) uncontended: Cell<bool>,
+    /// As it leaves the full lock the thread is to look whether that should be thin, or visible. Decided when it came:
+    /// another reader may have come meanwhile, and have fetched the line.
+    pub(super) looks: Cell<bool>,
+    /// How often the thread, as a reader, has looked since it last found somebody in the full lock.
+    pub(super) alone: Cell<u16>,
     /// The thread has read a lock that is watched with this number so often in a row; or full locks, since its last look.
     pub(super) watched: Cell<u64>,
     pub(super) reads: Cell<u32>,
@@ -71,7 +73,8 @@ impl<P> Mark<P> {
         Self {
             lock: Cell::new(0),
             what: Cell::new(SLOT),
-            uncontended: Cell::new(false),
+            looks: Cell::new(false),
+            alone: Cell::new(0),
             watched: Cell::new(0),
             reads: Cell::new(0),
             platform: PhantomData,

@@ -10,10 +10,10 @@
 
 use core::ptr;
 
-use super::local::{Mark, SLOT};
+use super::local::{ENOUGH, LAST_PERIOD, Mark, SLOT};
 use super::pool::Slot;
 use crate::platform::{PooledPlatform, Thread};
-use crate::rwsem::RwSem;
+use crate::rwsem::{RwSem, Word};
 
 impl<P: PooledPlatform> Mark<P> {
     /// The slot that the lock had then.
@@ -22,6 +22,28 @@ impl<P: PooledPlatform> Mark<P> {
         let slot = self.slot_address()? as usize;
         // SAFETY: null or a slot of the platform's pool (`mark`), which is there for as long as its threads.
         unsafe { ptr::with_exposed_provenance::<Slot<P, RwSem<P>>>(slot).as_ref() }
+    }
+
+    /// The calling thread reads the full lock, where it found `before`. `looks`: it is to look at the lock as it leaves
+    /// in any case.
+    #[inline(always)]
+    pub(super) fn note_read(&self, before: Word, looks: bool) {
+        if !before.is_uncontended() {
+            self.alone.set(0);
+        }
+        let reads = self.reads.get().saturating_add((before.readers() as u32).saturating_add(1));
+        self.reads.set(reads);
+        self.looks.set(reads >= ENOUGH || looks);
+    }
+
+    /// The calling thread has read the full lock [`ENOUGH`] times since it looked the last time, and looks. Whether it
+    /// has found the lock free for so long that a thin one is better.
+    pub(super) fn looks_alone(&self) -> bool {
+        self.reads.set(0);
+        let looks = self.alone.get() + 1;
+        let is_enough = u32::from(looks) * ENOUGH >= LAST_PERIOD;
+        self.alone.set(if is_enough { 0 } else { looks });
+        is_enough
     }
 
     /// It is that of another lock than the one of this address, and that one was visible.
@@ -51,19 +73,20 @@ pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
     unsafe { record.as_ref() }
 }
 
-/// The calling thread, `me`, has found the lock inflated, with this slot; `uncontended`: it seems so.
+/// The calling thread, `me`, has found the lock inflated, with this slot; `looks`: the thread is to look at the lock as it
+/// leaves.
 #[inline]
 pub(super) fn mark<P: PooledPlatform, L>(
     me: &Thread<P>,
     lock: &L,
     slot: &'static Slot<P, RwSem<P>>,
-    uncontended: bool,
+    looks: bool,
 ) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + SLOT);
     mark.lock.set(address);
-    mark.uncontended.set(uncontended);
+    mark.looks.set(looks);
 }
 
 /// The calling thread, `me`, has found the lock visible. Whether its mark was that of another such lock.
@@ -81,5 +104,42 @@ pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown
 pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) {
     if let Some((_, mark)) = find::<P, L>(lock) {
         mark.lock.set(0);
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::super::local::Marks;
+    use super::*;
+    use crate::platform::Native;
+    use crate::wait::Access;
+
+    /// A thin lock is worse for readers that meet, so one read beside another begins the count anew.
+    #[test]
+    fn who_reads_alone_for_long_wants_a_thin_lock() {
+        let marks = Marks::<Native>::new();
+        let mark = marks.of(0);
+        let looks = |reads: u32, before| {
+            (0..reads).for_each(|_| mark.note_read(before, false));
+            assert!(mark.looks.get());
+            mark.looks_alone()
+        };
+        let beside = Word::FREE.taken(Access::Shared);
+        let enough = LAST_PERIOD / ENOUGH;
+        assert_eq!((1..).find(|_| looks(ENOUGH, Word::FREE)), Some(enough));
+        assert!((1..enough).all(|_| !looks(ENOUGH, Word::FREE)));
+        assert!(!looks(ENOUGH / 2, beside), "the first look of the next count");
+        assert_eq!((2..).find(|_| looks(ENOUGH, Word::FREE)), Some(enough));
+    }
+
+    /// Where very many slots are in use, a lock keeps none longer than it has to.
+    #[test]
+    fn a_reader_looks_at_one_of_many_each_time() {
+        let marks = Marks::<Native>::new();
+        let mark = marks.of(0);
+        mark.note_read(Word::FREE, false);
+        assert!(!mark.looks.get());
+        mark.note_read(Word::FREE, true);
+        assert!(mark.looks.get());
     }
 }

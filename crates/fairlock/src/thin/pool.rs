@@ -91,7 +91,13 @@ impl<P: Platform, F: Full<P>> Slot<P, F> {
     /// As [`is_uncontended`](Self::is_uncontended), and nothing begins anew.
     #[inline(always)]
     pub(super) fn seems_uncontended(&self, name: u32) -> bool {
-        name >= MANY || self.full.head().uncontended.is_enough()
+        self.is_one_of_many(name) || self.full.head().uncontended.is_enough()
+    }
+
+    /// Whether so many slots are in use that a lock keeps none longer than it has to. `name` is the slot's.
+    #[inline(always)]
+    pub(super) fn is_one_of_many(&self, name: u32) -> bool {
+        name >= MANY
     }
 
     /// Whether the slot may stay with a lock that does without it.

@@ -375,6 +375,8 @@ models! {
     // The slot goes from one lock to the other, and back.
     a_slot_that_changes_hands: [&[Inflate, Write, InflateOther, WriteOther], &[Write]];
     a_slot_that_changes_hands_beside_a_reader: [&[Inflate, Write, InflateOther, WriteOther], &[Read]];
+    // The reader remembers the slot; while it comes the lock becomes thin, and is written.
+    a_slot_that_changes_hands_beside_a_reader_that_remembers_it: [&[Inflate, Read], &[Trim, InflateOther, Write]];
     a_slot_that_changes_hands_beside_attempts:
         [&[Inflate, Write, InflateOther, WriteOther], &[TryRead, TryWrite]];
 }
@@ -427,6 +429,7 @@ controls! {
     pins_any_slot: "Causality violation";
     deflates_pinned: "deadlock";
     broken_takes_pinned: "deadlock";
+    reads_blindly: "Causality violation";
     revokes_unfenced: "Causality violation";
     shows_blindly: "Causality violation";
     shows_awaited: "deadlock";
@@ -456,6 +459,12 @@ mod broken {
     #[ignore = "fails: a negative control"]
     fn broken_takes_pinned() {
         check(Some(Fault::TakesPinned), &[&[Inflate, Write, Inflate, Write], &[Write]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn reads_blindly() {
+        check(Some(Fault::ReadsBlindly), &[&[Inflate, Read], &[Trim, InflateOther, Write]]);
     }
 
     #[test]

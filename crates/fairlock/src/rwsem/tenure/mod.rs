@@ -70,7 +70,7 @@ use core::sync::atomic::Ordering;
 pub(crate) use local::TenureLocal;
 use state::{Holder, Tenure};
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use thin::PastQueue;
+pub(crate) use thin::{Again, PastQueue};
 
 use super::Turns;
 use super::policy::{HANDOFF_AFTER, TenurePolicy, TenureShape};
@@ -182,7 +182,7 @@ impl<P: Platform> Rules<P> for TenurePolicy {
 impl<P: Platform> Turns<P> {
     /// Who took the lock past the queue last.
     #[inline(always)]
-    fn holder(&self) -> &Holder<P> {
+    pub(crate) fn holder(&self) -> &Holder<P> {
         &self.lines
     }
 

@@ -18,7 +18,7 @@ use crate::wait::{Access, Thread, WaitContext, WaitError, Waiter};
 #[must_use]
 pub(crate) struct Again<'a, P: Platform> {
     lock: &'a Turns<P>,
-    access: Access,
+    pub(crate) access: Access,
     /// The word before.
     before: Word,
 }
@@ -58,7 +58,7 @@ impl<P: Platform> PastQueue<'_, P> {
     /// Whether the lock was free, and nobody waited.
     #[inline(always)]
     pub(crate) fn found_free(&self) -> bool {
-        self.before == Word::FREE
+        self.before.is_uncontended()
     }
 
     /// Notes that the calling thread, `me`, has taken the lock.
@@ -117,6 +117,13 @@ impl<P: Platform> Turns<P> {
     pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
+        self.stay_past_queue(me, before)
+    }
+
+    /// As [`read_past_queue`](Self::read_past_queue), of a thread that is counted already, and found `before`.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn stay_past_queue(&self, me: &Thread<P>, before: Word) -> Option<PastQueue<'_, P>> {
         if before.is_open_to_new_readers() || before.has_room() && self.may_stay(me, before) {
             return Some(PastQueue { lock: Some(self), access: Access::Shared, before });
         }

@@ -11,14 +11,14 @@ mod visible;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf};
+use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf, leave_other};
 use super::local::Mark;
 use super::marks;
 use super::pool::Slots;
 use super::word::{self, Holder, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
-use crate::rwsem::{PastQueue, Policy, RwSem, Turns};
+use crate::rwsem::{Again, PastQueue, Policy, RwSem, Turns, Word};
 use crate::wait::{Access, LOOK_NS, Thread, Wait, WaitContext, WaitError};
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
@@ -260,7 +260,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if !self.entered(word, slot, taken.access, taken.found_free()) {
             return false;
         }
-        self.remember(me, word, slot, taken.access, taken.before.readers());
+        self.remember(me, word, slot, taken.access);
         taken.note(me);
         true
     }
@@ -375,24 +375,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The calling thread, `me`, has the full lock in this way, beside so many readers, or is about to wait for it.
+    /// The calling thread, `me`, has the full lock in this way, or is about to wait for it.
     #[inline(always)]
-    fn remember(
-        &self,
-        me: &Thread<P>,
-        word: RwWord,
-        slot: &'static SlotOf<Self>,
-        access: Access,
-        others: usize,
-    ) {
-        let looks = match access {
-            Access::Shared => P::WATCHES_READERS && self.reads_enough(me, others),
-            _ => {
-                slot.full.is_read_no_longer();
-                false
-            }
-        };
-        marks::mark(me, self, slot, looks || slot.seems_uncontended(word.name()));
+    fn remember(&self, me: &Thread<P>, word: RwWord, slot: &'static SlotOf<Self>, access: Access) {
+        if access != Access::Shared {
+            slot.full.is_read_no_longer();
+        }
+        marks::mark(me, self, slot, slot.seems_uncontended(word.name()));
     }
 
     /// The slot of an inflated lock, or of one that is visible and full.
@@ -513,7 +502,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 let slot = self.slot(word);
                 match full(&slot.full) {
                     Ok(()) if self.entered(word, slot, access, is_uncontended) => {
-                        self.remember(P::thread(), word, slot, access, 0);
+                        self.remember(P::thread(), word, slot, access);
                         return Entry::Entered;
                     }
                     Err(true) => self.open(word),
@@ -581,7 +570,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Err(now) => word = now,
             }
         }
-        if P::WATCHES_READERS && access == Access::Shared {
+        if access == Access::Shared {
             self.watch_full(word);
         }
         self.leave_full(word, access, fair);
@@ -610,51 +599,91 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// it takes the thin lock.
     #[inline(never)] // or it would be in every caller's loop
     fn write_marked(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
-        match self.marked_slot(mark) {
-            Some(marked) => self.take_marked(me, mark, marked, Access::Exclusive),
-            None => self.at_once(Access::Exclusive),
+        let Some((slot, lock)) = self.marked_slot(mark) else {
+            return self.at_once(Access::Exclusive);
+        };
+        if let Some(again) = lock.take_again(me, Access::Exclusive) {
+            return self.note_again(me, mark, slot, again);
         }
+        self.note_past_queue(me, RwWord::inflated(slot.name), slot, lock.write_past_queue(me))
     }
 
-    /// As [`write_marked`](Self::write_marked), for reading.
+    /// As [`write_marked`](Self::write_marked), for reading. What is rare is a tail call, so it needs no frame on the
+    /// stack.
     #[inline(never)]
     fn read_marked(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
-        match self.marked_slot(mark) {
-            Some(marked) => self.take_marked(me, mark, marked, Access::Shared),
-            None => self.read_thin(self.expected()),
+        let Some((slot, lock)) = self.marked_slot(mark) else { return self.read_unmarked() };
+        if lock.holder().is_awaited() {
+            return self.read_awaited(me, mark, slot, None);
         }
+        let word = RwWord::inflated(slot.name);
+        // Acquire: owns the lock if nothing was in the way (rule 3).
+        let before = lock.word.enter(Access::Shared, Ordering::Acquire);
+        if !before.is_open_to_new_readers() || !self.names(word) {
+            return self.read_awaited(me, mark, slot, Some(before));
+        }
+        // Nothing is stored in the lock: that would take its line from those who read it, too.
+        mark.note_read(before, slot.is_one_of_many(word.name()));
+        PastQueue { lock: Some(lock), access: Access::Shared, before }.note(me);
+        true
     }
 
-    #[inline(always)]
-    fn take_marked(
+    #[inline(never)]
+    fn read_unmarked(&self) -> bool {
+        self.read_thin(self.expected())
+    }
+
+    /// As [`read_marked`](Self::read_marked), where something is in the way, or somebody waits. If the thread is counted as a
+    /// reader already: the word `before`.
+    #[inline(never)]
+    fn read_awaited(
         &self,
         me: &Thread<P>,
         mark: &Mark<P>,
-        (slot, lock): Marked<P>,
-        access: Access,
+        slot: &'static SlotOf<Self>,
+        before: Option<Word>,
     ) -> bool {
-        let word = RwWord::inflated(slot.name);
-        if let Some(again) = lock.take_again(me, access) {
-            if !self.entered(word, slot, access, false) {
-                return false;
-            }
-            // Somebody waits, and decides when it leaves.
-            mark.uncontended.set(false);
-            again.note(me);
-            return true;
+        let Some(lock) = slot.full.turns() else { return false };
+        let again = if before.is_none() { lock.take_again(me, Access::Shared) } else { None };
+        if let Some(again) = again {
+            return self.note_again(me, mark, slot, again);
         }
-        let taken = match access {
-            Access::Shared => lock.read_past_queue(me),
-            _ => lock.write_past_queue(me),
-        };
-        self.note_past_queue(me, word, slot, taken)
+        // Acquire: as in `read_marked`.
+        let before = before.unwrap_or_else(|| lock.word.enter(Access::Shared, Ordering::Acquire));
+        let Some(taken) = lock.stay_past_queue(me, before) else { return false };
+        let word = RwWord::inflated(slot.name);
+        if !self.names(word) {
+            leave_other::<Self>(slot, Access::Shared);
+            return false;
+        }
+        mark.note_read(before, slot.is_one_of_many(word.name()));
+        taken.note(me);
+        true
+    }
+
+    /// The calling thread, `me`, has taken the full lock that it remembers `again`, if that is this lock's.
+    #[inline(always)]
+    fn note_again(
+        &self,
+        me: &Thread<P>,
+        mark: &Mark<P>,
+        slot: &'static SlotOf<Self>,
+        again: Again<'_, P>,
+    ) -> bool {
+        if !self.entered(RwWord::inflated(slot.name), slot, again.access, false) {
+            return false;
+        }
+        // Somebody waits, and decides when it leaves.
+        mark.looks.set(false);
+        again.note(me);
+        true
     }
 
     /// The calling thread, `me`, leaves the lock as a writer.
     #[inline(never)]
     fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
         match self.marked_slot(mark) {
-            Some((_, lock)) if !mark.uncontended.get() && lock.leave_written(me) => {}
+            Some((_, lock)) if !mark.looks.get() && lock.leave_written(me) => {}
             _ => self.leave(Access::Exclusive, false),
         }
     }
@@ -666,7 +695,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // Without looking at the lock first: that would fetch its line twice, to read it and to
             // write it.
             // SAFETY: the caller is a reader inside.
-            Some((_, lock)) if !mark.uncontended.get() => unsafe { lock.unlock_read() },
+            Some((_, lock)) if !mark.looks.get() => unsafe { lock.unlock_read() },
             _ => self.leave(Access::Shared, false),
         }
     }
@@ -694,7 +723,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             let slot = pin.slot();
             slot.full.word.unseal();
             slot.note(false);
-            self.remember(P::thread(), word, slot, Access::Exclusive, 0);
+            self.remember(P::thread(), word, slot, Access::Exclusive);
             return f(&slot.full);
         }
     }
@@ -880,6 +909,7 @@ mod tests {
     use super::*;
     use crate::platform::{Native, System};
     use crate::rwsem::{Policy, READERS_LIMIT};
+    use crate::thin::local::{ENOUGH, LAST_PERIOD};
     use crate::wait::Wait;
 
     type Lock = ThinRwSem<Native>;
@@ -970,7 +1000,8 @@ mod tests {
         core::mem::forget(lock);
     }
 
-    /// A thread that takes the lock again and again leaves it inflated only while somebody waits.
+    /// A thread that takes the lock again and again leaves it inflated only while somebody waits; one that remembers it
+    /// and reads, for some time longer.
     #[test]
     fn a_lock_that_nobody_waits_for_becomes_thin() {
         let lock = Lock::new_const();
@@ -992,7 +1023,7 @@ mod tests {
         for visit in [&write as &dyn Fn(), &read, &write_fair] {
             use_inflated(&lock);
             assert!(lock.is_inflated());
-            (0..100).for_each(|_| visit());
+            (0..LAST_PERIOD + ENOUGH).for_each(|_| visit());
             assert!(!lock.is_inflated());
         }
     }

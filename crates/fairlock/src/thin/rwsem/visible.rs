@@ -6,7 +6,7 @@
 //! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
 //!
 //! Of a full lock a thread looks, after each [`ENOUGH`] reads, since when nobody wrote: the full lock has that time, and
-//! a writer takes it off.
+//! a writer takes it off. A thread that has read it alone for [`LAST_PERIOD`](crate::thin::local::LAST_PERIOD) reads makes it thin.
 
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -200,26 +200,18 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     // ---- full to visible, and full ----
 
-    /// The calling thread, `me`, reads the full lock beside so many others. Whether it is to look, as it leaves, since when
-    /// nobody wrote.
-    #[inline(always)]
-    pub(super) fn reads_enough(&self, me: &Thread<P>, others: usize) -> bool {
-        let mark = me.marks.of(ptr::from_ref(self).addr());
-        let reads = mark.reads.get().saturating_add((others as u32).saturating_add(1));
-        mark.reads.set(reads);
-        reads >= ENOUGH
-    }
-
-    /// A reader is about to leave the full lock, which has this word: it becomes visible if that is worth it.
+    /// A reader is about to leave the full lock, which has this word: it becomes visible, or thin, if that is worth it.
     #[cold]
     pub(super) fn watch_full(&self, word: RwWord) {
         let mark = P::thread().marks.of(ptr::from_ref(self).addr());
         if mark.reads.get() < ENOUGH {
             return;
         }
-        mark.reads.set(0);
         let slot = self.slot(word);
-        if !slot.full.word.load(Ordering::Relaxed).is_shared_only() {
+        if mark.looks_alone() {
+            slot.full.uncontended.seems_enough();
+        }
+        if !P::WATCHES_READERS || !slot.full.word.load(Ordering::Relaxed).is_shared_only() {
             return;
         }
         let since = &slot.full.read_since;
