@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Lock, Pair};
 use crate::torture::seat::{Seat, Subject};
-use crate::torture::visit::{How, Op, Visit};
+use crate::torture::visit::{How, Visit};
 
 pub(super) const LOCKS: &[Lock] = &[
     // A mutex that forgets every hundredth wake-up.
@@ -81,10 +81,6 @@ impl Toy {
 }
 
 impl Subject for Toy {
-    fn ops(&self) -> &'static [Op] {
-        &[Op::Write]
-    }
-
     fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
         let visit = Visit { how: How::Wait, ..*visit };
         let taken = seat.acquire(&visit, |_| {

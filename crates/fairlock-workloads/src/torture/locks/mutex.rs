@@ -44,10 +44,6 @@ struct Guarded {
 }
 
 impl Subject for Guarded {
-    fn ops(&self) -> &'static [Op] {
-        &[Op::Write]
-    }
-
     fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
         let taken = seat.acquire(visit, |request| match request {
             Request::Try => self.lock.try_lock().ok_or(Refusal::Busy),
@@ -120,10 +116,6 @@ struct Ticket<L>(L, Pair);
 macro_rules! ticket_lock {
     ($lock:ty) => {
         impl Subject for Ticket<$lock> {
-            fn ops(&self) -> &'static [Op] {
-                &[Op::Write]
-            }
-
             fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
                 let take = |request: Request<'_>| {
                     request.take(|| self.0.try_lock(), |wait| self.0.lock_with(wait))
