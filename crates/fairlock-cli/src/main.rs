@@ -45,6 +45,7 @@ mod usage;
 mod verdict;
 mod written;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -99,8 +100,13 @@ fn done(result: Result<(), Error>) -> Result<ExitCode, Error> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
+/// What each lock is, by its name.
+fn about_locks() -> BTreeMap<String, String> {
+    toml::from_str(include_str!("../data/locks.toml")).expect("a test has read it")
+}
+
 fn list_locks() -> Result<(), Error> {
-    let locks = locks::registry::all();
+    let (locks, about) = (locks::registry::all(), about_locks());
     let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
     let lines = locks.iter().map(|lock| {
         let kind = match (lock.is(Kind::ReaderWriter), lock.is(Kind::Mutex)) {
@@ -109,7 +115,7 @@ fn list_locks() -> Result<(), Error> {
             (false, true) => "mutex",
             _ => "range",
         };
-        (format!("{:width$}  {kind}", lock.name), lock.about)
+        (format!("{:width$}  {kind}", lock.name), about.get(lock.name).map_or("", String::as_str))
     });
     let mut text = layout::list(lines, Page::Stdout.width());
     if cfg!(not(feature = "native-peers")) {
@@ -129,4 +135,21 @@ fn command_line() -> String {
     let arguments = std::env::args_os().skip(1);
     let words = arguments.map(|argument| argument.to_string_lossy().into_owned());
     std::iter::once("fairlock".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lock_is_described() {
+        let mut about = about_locks();
+        for lock in locks::registry::all() {
+            assert!(about.remove(lock.name).is_some_and(|text| !text.is_empty()), "{}", lock.name);
+        }
+        // The rest is of libraries and systems that this build is without.
+        let of_others = ["tbb:", "ck:", "abseil", "nsync", "boost", "pthread", "fcntl"];
+        about.retain(|name, _| !of_others.iter().any(|family| name.starts_with(family)));
+        assert_eq!(about, BTreeMap::new());
+    }
 }

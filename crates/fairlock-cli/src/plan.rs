@@ -66,22 +66,13 @@ pub fn bench(workloads: &[String], flags: &Flags) -> Result<runner::Plan, Error>
         .chain(of_scenario)
         .map(|workload| Part { scenario: scenario.as_ref(), ..defaults(workload) })
         .collect();
-    let locks = if flags.locks.is_empty() {
-        registry::all().iter().map(|entry| entry.name.to_owned()).collect()
-    } else {
-        flags.locks.clone()
-    };
-    build(&parts, &locks, flags, 3)
+    let all = registry::all().iter().map(|entry| entry.name.to_owned()).collect();
+    build(&parts, all, flags, 3)
 }
 
 /// The plan of the main job: the starvation table of this machine. First comes what shows in a few
 /// seconds who starves whom.
 pub fn main_job(flags: &Flags) -> Result<runner::Plan, Error> {
-    let locks = if flags.locks.is_empty() {
-        MAIN_LOCKS.iter().map(|&name| name.to_owned()).collect()
-    } else {
-        flags.locks.clone()
-    };
     // 96 threads need longer than 8 until each has had a CPU several times.
     let mixes: &[(&[usize], f64)] =
         if flags.threads.is_empty() { &[(&[8], 0.15), (&[96], 0.4)] } else { &[(&[], 0.4)] };
@@ -92,7 +83,8 @@ pub fn main_job(flags: &Flags) -> Result<runner::Plan, Error> {
         ..defaults(Workload::ReaderSpin)
     });
     let handoff = Part { cases: &[Case::Busy], secs: 1.5, ..defaults(Workload::Handoff) };
-    build(&mixes.chain([handoff]).collect::<Vec<_>>(), &locks, flags, 1)
+    let locks = MAIN_LOCKS.iter().map(|&name| name.to_owned()).collect();
+    build(&mixes.chain([handoff]).collect::<Vec<_>>(), locks, flags, 1)
 }
 
 fn defaults(workload: Workload) -> Part<'static> {
@@ -117,13 +109,14 @@ fn defaults(workload: Workload) -> Part<'static> {
     Part { workload, cases, threads, cs_loads, secs, scenario: None }
 }
 
+/// The plan of these parts, of `usual` locks and so many runs unless the flags say otherwise.
 fn build(
     parts: &[Part<'_>],
-    locks: &[String],
+    usual: Vec<String>,
     flags: &Flags,
     runs: u32,
 ) -> Result<runner::Plan, Error> {
-    let locks = custom::rejoined(locks);
+    let locks = if flags.locks.is_empty() { usual } else { custom::rejoined(&flags.locks) };
     let names: Vec<&str> = locks.iter().map(String::as_str).collect();
     let locks: Vec<LockEntry> =
         once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;

@@ -111,7 +111,7 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
     let in_relation = |row: &Row, lock: &str, threads| {
         let to = index.row(lock, &Configuration { threads, ..row.configuration() });
         let rates = row.figures.ops_per_s.zip(to.and_then(|to| to.figures.ops_per_s));
-        or_dash(rates, |(own, other)| two_digits(own / other))
+        relation(rates.map(|(own, other)| own / other))
     };
     let table = Table::of(
         rows.iter().copied(),
@@ -211,7 +211,7 @@ fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
             (Column::lock(), &marked),
             (Column::figure("MB/s"), &|row| or_dash(row.figures.mb_per_s, digits)),
             (Column::figure("x best").rank(4), &ratio),
-            (Column::figure("of alone"), &|row| or_dash(row.figures.share_of_alone, two_digits)),
+            (Column::figure("of alone"), &|row| relation(row.figures.share_of_alone)),
             (Column::figure("score").rank(3), &score),
             (Column::figure("wait p50").rank(1), &|row| or_dash(row.figures.wait_p50_ns, time)),
             (Column::figure("p99").rank(1), &|row| or_dash(row.figures.wait_p99_ns, time)),
@@ -345,11 +345,16 @@ pub fn lengths<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
 }
 
 fn ratio(row: &Row) -> String {
-    or_dash(row.ratios.ratio_to_best_peer, two_digits)
+    relation(row.ratios.ratio_to_best_peer)
 }
 
 fn score(row: &Row) -> String {
-    or_dash(row.figures.balance_score, two_digits)
+    relation(row.figures.balance_score)
+}
+
+/// A figure in relation to another, if it is known.
+pub fn relation(value: Option<f64>) -> String {
+    or_dash(value, two_digits)
 }
 
 /// The least and the largest rate of any run, and how much they vary.

@@ -88,14 +88,11 @@ fn writers(rows: &[Row]) -> Option<String> {
 }
 
 fn balance(rows: &[Row]) -> Option<String> {
-    let mut worst: Vec<(f64, &str)> = Vec::new();
-    for lock in locks(rows) {
-        let scores =
-            whole(rows).filter(|row| row.lock == lock).filter_map(|r| r.figures.balance_score);
-        if let Some(score) = scores.reduce(f64::min) {
-            worst.push((score, lock));
-        }
-    }
+    let of_lock = |lock| {
+        let own = whole(rows).filter(|row| row.lock == lock);
+        Some((own.filter_map(|row| row.figures.balance_score).reduce(f64::min)?, lock))
+    };
+    let mut worst: Vec<(f64, &str)> = locks(rows).into_iter().filter_map(of_lock).collect();
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let list: Vec<String> =
         worst.iter().map(|(score, lock)| format!("{lock} {score:.2}")).collect();

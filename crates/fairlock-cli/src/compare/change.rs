@@ -276,25 +276,20 @@ fn find<'a>(index: &Index<'a>, row: &Row) -> Option<&'a Row> {
 /// The logarithms of the speed in each run, or of the median if that is all there is. None if a run
 /// got nothing done. In `idle` the speed is the inverse of the free time.
 fn speeds(row: &Row) -> Option<Vec<f64>> {
-    let f = &row.figures;
-    let (runs, by_seed) = (&row.by_run, &row.by_seed);
+    let (f, runs) = (&row.figures, &row.by_run);
     let inverse = |ns: f64| 1e9 / ns;
-    let all: Vec<f64> = if row.workload == Workload::Idle {
-        let runs: Vec<u64> = runs
-            .free_p50_ns
-            .iter()
-            .copied()
-            .chain(by_seed.iter().filter_map(|figures| figures.free_p50_ns))
-            .collect();
-        let ns = if runs.is_empty() { f.free_p50_ns.into_iter().collect() } else { runs };
-        ns.into_iter().map(|ns| inverse(ns as f64)).collect()
+    let (all, median): (Vec<f64>, _) = if row.workload == Workload::Idle {
+        let free = |ns: u64| inverse(ns as f64);
+        let simulated = row.by_seed.iter().filter_map(|figures| figures.free_p50_ns);
+        let all = runs.free_p50_ns.iter().copied().chain(simulated).map(free);
+        (all.collect(), f.free_p50_ns.map(free))
     } else {
-        let simulated = by_seed.iter().filter_map(|figures| figures.ops_per_s);
+        let simulated = row.by_seed.iter().filter_map(|figures| figures.ops_per_s);
         let timed = runs.ns_per_op.iter().map(|&ns| inverse(ns));
-        let runs: Vec<f64> = runs.ops_per_s.iter().copied().chain(timed).chain(simulated).collect();
-        let median = f.ops_per_s.or(f.ns_per_op.map(inverse));
-        if runs.is_empty() { median.into_iter().collect() } else { runs }
+        let all = runs.ops_per_s.iter().copied().chain(timed).chain(simulated);
+        (all.collect(), f.ops_per_s.or(f.ns_per_op.map(inverse)))
     };
+    let all = if all.is_empty() { median.into_iter().collect() } else { all };
     let is_fine = !all.is_empty() && all.iter().all(|speed| speed.is_finite() && *speed > 0.0);
     is_fine.then(|| all.into_iter().map(f64::ln).collect())
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use super::svg::COLORS;
+use super::svg::{COLORS, as_time};
 use crate::cell::{Form, Side, Workload};
 use crate::results::Results;
 use crate::row::{Configuration, Index, Row, locks, whole};
-use crate::units::{count, time};
+use crate::units::count;
 
 /// One measurement of a lock: its row, and the rows of its sides if it has two.
 pub struct Measured<'a> {
@@ -141,37 +141,29 @@ impl<'a> Group<'a> {
 
 /// What configurations may differ in: each dimension has a value as a number, and in words.
 pub const DIMENSIONS: [Dimension; 9] = [
-    Dimension { name: "threads", value: |row| Some(row.threads as f64), show: whole_number },
-    Dimension { name: "overcommit", value: |row| row.overcommit, show: |x| format!("{x:.3}x") },
-    Dimension { name: "pauses", value: |row| row.cs_load.map(f64::from), show: whole_number },
-    Dimension {
-        name: "shape",
-        value: |row| row.range.shape.map(|shape| f64::from(shape as u8)),
-        show: shape,
-    },
-    Dimension {
-        name: "section",
-        value: |row| row.range.section_ns.map(f64::from),
-        show: |ns| time(ns as u64),
-    },
-    Dimension {
-        name: "reads",
-        value: |row| row.range.reads_percent.map(f64::from),
-        show: |n| format!("{n} %"),
-    },
-    Dimension { name: "held", value: |row| row.range.held.map(|n| n as f64), show: whole_number },
-    Dimension {
-        name: "outside",
-        value: |row| row.range.outside.map(f64::from),
-        show: |x| format!("{x}x"),
-    },
-    Dimension { name: "among", value: |row| row.range.among.map(|n| n as f64), show: whole_number },
+    dimension("threads", |row| Some(row.threads as f64), whole_number),
+    dimension("overcommit", |row| row.overcommit, |x| format!("{x:.3}x")),
+    dimension("pauses", |row| row.cs_load.map(f64::from), whole_number),
+    dimension("shape", |row| row.range.shape.map(|shape| f64::from(shape as u8)), shape),
+    dimension("section", |row| row.range.section_ns.map(f64::from), as_time),
+    dimension("reads", |row| row.range.reads_percent.map(f64::from), |n| format!("{n} %")),
+    dimension("held", |row| row.range.held.map(|n| n as f64), whole_number),
+    dimension("outside", |row| row.range.outside.map(f64::from), |x| format!("{x}x")),
+    dimension("among", |row| row.range.among.map(|n| n as f64), whole_number),
 ];
 
 pub struct Dimension {
     pub name: &'static str,
     pub value: fn(&Row) -> Option<f64>,
     pub show: fn(f64) -> String,
+}
+
+const fn dimension(
+    name: &'static str,
+    value: fn(&Row) -> Option<f64>,
+    show: fn(f64) -> String,
+) -> Dimension {
+    Dimension { name, value, show }
 }
 
 fn whole_number(value: f64) -> String {

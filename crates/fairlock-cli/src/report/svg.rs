@@ -190,12 +190,7 @@ pub fn frame(svg: &mut Svg, x: &Scale<'_>, y: &Scale<'_>, right: f64) -> (Axis, 
         grid(svg, [LEFT, at, end, at]);
         svg.text(LEFT - 8.0, at + 4.0, "end", &(y.show)(tick));
     }
-    for tick in xs.ticks() {
-        let at = xs.at(tick);
-        grid(svg, [at, TOP, at, bottom]);
-        svg.text(at, bottom + 18.0, "middle", &(x.show)(tick));
-    }
-    svg.text(f64::midpoint(LEFT, end), svg.height - 8.0, "middle", x.title);
+    across(svg, x, &xs, TOP, f64::midpoint(LEFT, end));
     let title = escaped(y.title);
     let middle = f64::midpoint(TOP, bottom);
     svg.raw(format_args!(
@@ -206,15 +201,20 @@ pub fn frame(svg: &mut Svg, x: &Scale<'_>, y: &Scale<'_>, right: f64) -> (Axis, 
 
 /// Draws a horizontal axis alone, with lines up from it. Returns the axis in pixels.
 pub fn ruler(svg: &mut Svg, x: &Scale<'_>, left: f64) -> Axis {
-    let bottom = svg.height - BOTTOM;
     let xs = x.axis.between(left, svg.width - 24.0);
+    across(svg, x, &xs, 4.0, f64::midpoint(left, svg.width));
+    xs
+}
+
+/// Draws the ticks of a horizontal axis, from `top` down, and its title around `middle`.
+fn across(svg: &mut Svg, x: &Scale<'_>, xs: &Axis, top: f64, middle: f64) {
+    let bottom = svg.height - BOTTOM;
     for tick in xs.ticks() {
         let at = xs.at(tick);
-        grid(svg, [at, 4.0, at, bottom]);
+        grid(svg, [at, top, at, bottom]);
         svg.text(at, bottom + 18.0, "middle", &(x.show)(tick));
     }
-    svg.text(f64::midpoint(left, svg.width), svg.height - 8.0, "middle", x.title);
-    xs
+    svg.text(middle, svg.height - 8.0, "middle", x.title);
 }
 
 /// A thin line from one point to another.

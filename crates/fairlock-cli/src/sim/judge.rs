@@ -102,21 +102,24 @@ fn correlations(rows: &Rows<'_>, lock: &str) -> Vec<f64> {
     (0..rows.seeds).filter_map(of_seed).collect()
 }
 
-/// The share of these cells whose relation to the baseline is within bounds of the published one,
-/// for each seed; empty if there are no cells.
-fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
-    if cells.is_empty() {
-        return Vec::new();
-    }
-    let of_seed = |seed| {
-        let agrees = |row: &&&Row| {
-            relation(row, rows.baseline_of(row), seed)
-                .zip(row.comparison.published_ratio_to_baseline)
-                .is_some_and(|(ours, published)| is_within(ours, published))
-        };
-        cells.iter().filter(agrees).count() as f64 / cells.len() as f64
-    };
-    (0..rows.seeds).map(of_seed).collect()
+/// What was simulated with a seed, and what it is compared by.
+type Pair<'a> = &'a dyn Fn(&Row, usize) -> Option<(f64, f64)>;
+
+/// The share of these cells in which the two are within bounds of each other, for each seed; empty
+/// if there are no cells.
+fn shares(rows: &Rows<'_>, cells: &[&Row], pair: Pair<'_>) -> Vec<f64> {
+    let agrees = |row: &Row, seed| pair(row, seed).is_some_and(|(ours, to)| is_within(ours, to));
+    let share =
+        |seed| cells.iter().filter(|row| agrees(row, seed)).count() as f64 / cells.len() as f64;
+    if cells.is_empty() { Vec::new() } else { (0..rows.seeds).map(share).collect() }
+}
+
+/// The same of their relations to the baseline.
+fn shares_of_related(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
+    shares(rows, cells, &|row, seed| {
+        let ours = relation(row, rows.baseline_of(row), seed);
+        ours.zip(row.comparison.published_ratio_to_baseline)
+    })
 }
 
 /// Whether a measurement says less than what it is compared by: it was disturbed, or its runs differ by
@@ -127,46 +130,34 @@ fn is_unsure(row: &Row) -> bool {
     differ || c.measured_disturbed == Some(true)
 }
 
-/// Says for how many of the measured cells the rate is as measured.
-fn levels(rows: &Rows<'_>, out: &mut String) {
-    let measured = rows.iter().filter(|row| is_real(row));
-    let (unsure, sure): (Vec<&Row>, Vec<&Row>) = measured.partition(|row| is_unsure(row));
-    for (cells, which) in [(sure, ""), (unsure, UNSURE)] {
-        let of_seed = |seed| {
-            let agrees = |row: &&&Row| {
-                row.rate_of(seed)
-                    .zip(row.comparison.published)
-                    .is_some_and(|(ours, measured)| is_within(ours, measured))
-            };
-            cells.iter().filter(agrees).count() as f64 / cells.len() as f64
-        };
-        if !cells.is_empty() {
-            out.push_str(&format!(
-                "rate within {WITHIN}x of the measured: {} of {}{which}\n",
-                range((0..rows.seeds).map(of_seed), percent),
-                several(cells.len(), "cell")
-            ));
-        }
-    }
+/// The cells in two lists, each unless it is empty: those whose measurement is unsure count apart.
+fn apart<'a>(
+    cells: impl IntoIterator<Item = &'a Row>,
+    is_unsure: impl Fn(&Row) -> bool,
+) -> impl Iterator<Item = (Vec<&'a Row>, &'static str)> {
+    let (unsure, sure): (Vec<&Row>, Vec<&Row>) = cells.into_iter().partition(|row| is_unsure(row));
+    [(sure, ""), (unsure, UNSURE)].into_iter().filter(|(cells, _)| !cells.is_empty())
 }
 
-/// Says that share, and lists the cells that do not agree. Cells whose measurement is unsure count apart.
+/// Says for how many of the measured cells the rate is as measured, and for how many the relation to
+/// the baseline, and lists the cells where that is not.
 fn agreement(rows: &Rows<'_>, out: &mut String) {
-    levels(rows, out);
+    let line = |what: &str, made: &str, shares: Vec<f64>, cells: &[&Row], which: &str| {
+        let (share, cells) = (range(shares, percent), several(cells.len(), "cell"));
+        format!("{what} within {WITHIN}x of the {made}: {share} of {cells}{which}\n")
+    };
+    for (cells, which) in apart(rows.iter().filter(|row| is_real(row)), is_unsure) {
+        let rate = |row: &Row, seed| row.rate_of(seed).zip(row.comparison.published);
+        out.push_str(&line("rate", "measured", shares(rows, &cells, &rate), &cells, which));
+    }
     let related = rows.related();
     let Some(first) = related.first() else { return };
     let made = if is_real(first) { "measured" } else { "published" };
     let unsure = |row: &Row| is_unsure(row) || rows.baseline_of(row).is_some_and(is_unsure);
-    let (apart, cells): (Vec<&Row>, Vec<&Row>) = related.into_iter().partition(|row| unsure(row));
-    for (cells, which) in [(cells, ""), (apart, UNSURE)] {
-        if !cells.is_empty() {
-            out.push_str(&format!(
-                "relation to the baseline within {WITHIN}x of the {made}: {} of {}{which}\n",
-                range(shares(rows, &cells), percent),
-                several(cells.len(), "cell")
-            ));
-            disagreements(rows, cells, which, out);
-        }
+    for (cells, which) in apart(related, unsure) {
+        let shares = shares_of_related(rows, &cells);
+        out.push_str(&line("relation to the baseline", made, shares, &cells, which));
+        disagreements(rows, cells, which, out);
     }
 }
 
@@ -415,7 +406,7 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
         out.push_str(&format!(
             "{machine}: rank correlation {}, within 1.5x {}\n",
             range(all, two_digits),
-            range(shares(rows, &rows.related()), percent)
+            range(shares_of_related(rows, &rows.related()), percent)
         ));
     }
     for lock in locks(rows.iter()) {
@@ -429,7 +420,7 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
             ));
         }
     }
-    let all = by_machine.iter().flat_map(|(_, rows)| shares(rows, &rows.related()));
+    let all = by_machine.iter().flat_map(|(_, rows)| shares_of_related(rows, &rows.related()));
     out.push_str(&format!("over the unknowns: within 1.5x {} of cells\n", range(all, percent)));
     out
 }

@@ -188,13 +188,12 @@ fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
 /// The machine, and its variants if unknowns are to be simulated, each with a gap between
 /// operations.
 fn variants(machine: Machine, flags: &SimFlags) -> Result<Vec<(Machine, u64)>, Error> {
-    let varied = if flags.unknowns { unknowns::ALL.as_slice() } else { &[] };
-    let varied = varied.iter().map(|unknown| {
-        let machine = unknown.on(&machine).map_err(|error| Error::usage(error.to_string()))?;
-        Ok((machine, unknown.gap_ns))
-    });
-    let varied = varied.collect::<Result<Vec<_>, Error>>()?;
-    Ok([(machine, 0)].into_iter().chain(varied).collect())
+    let mut all = vec![(machine, 0)];
+    for unknown in unknowns::ALL.iter().filter(|_| flags.unknowns) {
+        let varied = unknown.on(&all[0].0).map_err(|error| Error::usage(error.to_string()))?;
+        all.push((varied, unknown.gap_ns));
+    }
+    Ok(all)
 }
 
 /// The cell on a machine, as the flags ask for.
@@ -218,11 +217,9 @@ fn on(machine: &Arc<Machine>, cell: Cell, flags: &SimFlags) -> SimCell {
 /// The locks that were asked for, or else the grid's, as far as they can do this workload.
 fn locks_of(grid: &Grid, cell: &Cell, flags: &SimFlags) -> Result<Vec<&'static str>, Error> {
     let kind = cell.kind();
-    let found: Vec<_> = if flags.locks.is_empty() {
-        grid.locks.iter().map(|name| locks::find(name)).collect::<Result<_, _>>()?
-    } else {
-        flags.locks.iter().map(|name| locks::find(name.trim())).collect::<Result<_, _>>()?
-    };
+    let names = if flags.locks.is_empty() { &grid.locks } else { &flags.locks };
+    let found: Vec<_> =
+        names.iter().map(|name| locks::find(name.trim())).collect::<Result<_, _>>()?;
     Ok(once(&found.iter().filter(|lock| lock.is(kind)).map(|lock| lock.name).collect::<Vec<_>>()))
 }
 

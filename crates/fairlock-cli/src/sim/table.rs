@@ -10,8 +10,8 @@ use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
 use crate::table::{
-    case, events::events, jain, lengths, longest, or_dash, pauses, plus_minus, program, scenario,
-    side, starved, threads, why::long_waits,
+    case, events::events, jain, lengths, longest, or_dash, pauses, plus_minus, program, relation,
+    scenario, side, starved, threads, why::long_waits,
 };
 use crate::units::{count, digits, kops, percent, several, time};
 
@@ -137,9 +137,9 @@ fn line_by_line(rows: &Rows<'_>, unit: &str, per_s: PerSecond, whose: &str) -> T
             (Column::figure(unit), &|row| show(row, row.rate())),
             (Column::figure("min-max").rank(1), &|row| spread(row, per_s)),
             (Column::figure(whose).rank(6), &|row| show(row, row.comparison.published)),
-            (Column::figure("x").rank(6), &|row| two_digits(row.comparison.ratio_to_published)),
-            (Column::figure("x base"), &|row| two_digits(row.comparison.ratio_to_baseline)),
-            (Column::figure(whose), &|row| two_digits(row.comparison.published_ratio_to_baseline)),
+            (Column::figure("x").rank(6), &|row| relation(row.comparison.ratio_to_published)),
+            (Column::figure("x base"), &|row| relation(row.comparison.ratio_to_baseline)),
+            (Column::figure(whose), &|row| relation(row.comparison.published_ratio_to_baseline)),
             (Column::figure("starved").rank(7), &starved),
             (Column::figure("fewest").rank(3), &|row| or_dash(row.figures.min_ops, count)),
             (Column::figure("most").rank(3), &|row| or_dash(row.figures.max_ops, count)),
@@ -207,16 +207,12 @@ fn columns(rows: &Rows<'_>) -> Table {
             if column.is_some() {
                 let comparison = beside.map(|row| &row.comparison);
                 line.push(or_dash(comparison.and_then(|c| c.published), kops));
-                line.push(two_digits(comparison.and_then(|c| c.ratio_to_published)));
+                line.push(relation(comparison.and_then(|c| c.ratio_to_published)));
             }
         }
         table.row(line);
     }
     table
-}
-
-fn two_digits(value: Option<f64>) -> String {
-    or_dash(value, crate::units::two_digits)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The tables of the workloads that take locks as programs do: one line a lock and cell.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::shown::{LOCK, MACHINE, Shown, figure, less, minor, shared, table};
-use super::{or_dash, ratio, spread, starved};
+use super::{or_dash, ratio, relation, spread, starved};
 use crate::cell::{Case, Form, Holder, Workload};
 use crate::layout::NOTHING;
 use crate::locks::is_peer;
@@ -28,8 +28,8 @@ const SPEED_AND_WAITS: [Shown; 11] = [
     figure("kop/s", |row| or_dash(row.figures.ops_per_s, kops)),
     minor("min-max", spread),
     figure("x best", ratio),
-    less("x any", |row| times(row.ratios.ratio_to_fastest_peer)),
-    figure("x base", |row| times(row.comparison.ratio_to_baseline)),
+    less("x any", |row| relation(row.ratios.ratio_to_fastest_peer)),
+    figure("x base", |row| relation(row.comparison.ratio_to_baseline)),
     figure("starved", starved),
     minor("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
     less("p99", |row| or_dash(row.figures.wait_p99_ns, time)),
@@ -56,9 +56,9 @@ const IDLE: [Shown; 4] = [
 const WAITED: [Shown; 9] = [
     minor("waits", |row| or_dash(row.figures.min_ops, count)),
     figure("free p50", |row| or_dash(row.figures.free_p50_ns, time)),
-    figure("x best", |row| times(row.ratios.free_p50_ratio_to_best_peer)),
+    figure("x best", |row| relation(row.ratios.free_p50_ratio_to_best_peer)),
     figure("p99", |row| or_dash(row.figures.free_p99_ns, time)),
-    figure("x best", |row| times(row.ratios.free_p99_ratio_to_best_peer)),
+    figure("x best", |row| relation(row.ratios.free_p99_ratio_to_best_peer)),
     figure("longest", |row| or_dash(row.figures.free_max_ns, time)),
     less("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
     less("longest", |row| or_dash(row.figures.wait_max_ns, time)),
@@ -67,10 +67,6 @@ const WAITED: [Shown; 9] = [
 const IDLE_NOTE: &str = "then: the holder is gone for 6 ms, or back after 20 us of work; free: how \
      long the lock was free during a wait,\nuntil the waiter had it; x best: in relation to the \
      least of any peer";
-
-fn times(ratio: Option<f64>) -> String {
-    or_dash(ratio, |ratio| format!("{ratio:.2}"))
-}
 
 /// The table of a workload that was run on this machine, and below it how our locks did.
 pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
@@ -106,27 +102,27 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
     table(&all, rows).titled(title, note, width)
 }
 
-/// Our locks among the rows, in each form.
-fn ours(rows: &[&Row]) -> BTreeSet<(Option<Form>, String)> {
-    let ours = rows.iter().filter(|row| !is_peer(&row.lock));
-    ours.map(|row| (row.range.form, row.lock.clone())).collect()
-}
-
 /// A lock with at least this share of the speed of the fastest peer that starves nobody keeps up
 /// with it.
 const KEEPS_UP: f64 = 0.95;
 /// A lock with less than this share falls behind, however short its waits are.
 const FALLS_BEHIND: f64 = 0.8;
 
-/// Those of the rows that are of this lock and form, each with a ratio to the peers, the smallest first.
+/// Rows of a lock, each with a ratio to the peers, the smallest first.
+type Judged<'a> = Vec<(f64, &'a Row)>;
+
+/// Our locks, in each form, with those of their rows that have such a ratio.
 fn judged<'a>(
     rows: &[&'a Row],
-    (form, lock): &(Option<Form>, String),
-    ratio: fn(&Row) -> Option<f64>,
-) -> Vec<(f64, &'a Row)> {
-    let of_lock = rows.iter().filter(|row| row.range.form == *form && row.lock == *lock);
-    let mut judged: Vec<_> = of_lock.filter_map(|row| Some((ratio(row)?, *row))).collect();
-    judged.sort_by(|a, b| a.0.total_cmp(&b.0));
+    ratio: impl Fn(&Row) -> Option<f64>,
+) -> BTreeMap<(Option<Form>, &'a str), Judged<'a>> {
+    let mut judged = BTreeMap::<_, Judged<'_>>::new();
+    for row in rows.iter().filter(|row| !is_peer(&row.lock)) {
+        if let Some(ratio) = ratio(row) {
+            judged.entry((row.range.form, row.lock.as_str())).or_default().push((ratio, *row));
+        }
+    }
+    judged.values_mut().for_each(|of_lock| of_lock.sort_by(|a, b| a.0.total_cmp(&b.0)));
     judged
 }
 
@@ -134,9 +130,8 @@ fn judged<'a>(
 fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
     let index = Index::of(rows.iter().copied());
     let mut out = String::new();
-    for ours in ours(rows) {
-        let judged = judged(rows, &ours, |row| row.ratios.ratio_to_best_peer);
-        let ((form, lock), Some((least, worst))) = (ours, judged.first()) else { continue };
+    for ((form, lock), judged) in judged(rows, |row| row.ratios.ratio_to_best_peer) {
+        let (least, worst) = judged[0];
         let (fast, slow): (Vec<_>, Vec<_>) = judged.iter().partition(|(r, _)| *r >= KEEPS_UP);
         out.push_str(&format!(
             "{}, {}, {lock}: {} of {} cells at {KEEPS_UP} or more of the fastest peer that starves \
@@ -158,9 +153,8 @@ fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
 pub fn array(rows: &[&Row]) -> String {
     let rows: Vec<_> = rows.iter().copied().filter(|row| row.case == Case::Array).collect();
     let mut lines = String::new();
-    for ours in ours(&rows) {
-        let judged = judged(&rows, &ours, |row| row.ratios.ratio_to_best_peer);
-        let ((_, lock), Some((least, worst))) = (ours, judged.first()) else { continue };
+    for ((_, lock), judged) in judged(&rows, |row| row.ratios.ratio_to_best_peer) {
+        let (least, worst) = judged[0];
         lines.push_str(&format!(
             "array, {lock}: {} of {} at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
              ({}, {} % reads, {}, {}); threads starved in {}\n",
@@ -207,30 +201,21 @@ const SOON: (f64, f64) = (1.2, 1.5);
 /// How each of our locks did in `idle`, where the holder goes away; empty if there are no peers.
 fn waiting(rows: &[&Row]) -> String {
     let mut out = String::new();
-    for (form, lock) in ours(rows) {
-        let of_lock = rows.iter().filter(|row| row.range.form == form && row.lock == lock);
-        let judged: Vec<(f64, f64, &Row)> = of_lock
-            .filter(|row| row.range.holder == Some(Holder::Away))
-            .filter_map(|row| {
-                Some((
-                    row.ratios.free_p50_ratio_to_best_peer?,
-                    row.ratios.free_p99_ratio_to_best_peer?,
-                    *row,
-                ))
-            })
-            .collect();
-        let Some((p50, _, worst)) = judged.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
-            continue;
-        };
+    let p99 = |row: &Row| row.ratios.free_p99_ratio_to_best_peer;
+    let p50 = |row: &Row| p99(row).and(row.ratios.free_p50_ratio_to_best_peer);
+    let is_away = |row: &&&Row| row.range.holder == Some(Holder::Away);
+    let away: Vec<&Row> = rows.iter().filter(is_away).copied().collect();
+    for ((form, lock), judged) in judged(&away, p50) {
+        let (most, worst) = judged[judged.len() - 1];
         out.push_str(&format!(
             "idle, {}, {lock}, the holder away: p50 at most {} times that of the best peer in {} \
-             of {} cells, p99 at most\n{} times in {}; the most {p50:.2} times the p50 ({})\n",
+             of {} cells, p99 at most\n{} times in {}; the most {most:.2} times the p50 ({})\n",
             form.map_or(NOTHING, Form::name),
             SOON.0,
-            judged.iter().filter(|(p50, ..)| *p50 <= SOON.0).count(),
+            judged.iter().filter(|(p50, _)| *p50 <= SOON.0).count(),
             judged.len(),
             SOON.1,
-            judged.iter().filter(|(_, p99, _)| *p99 <= SOON.1).count(),
+            judged.iter().filter(|(_, row)| p99(row) <= Some(SOON.1)).count(),
             details(worst),
         ));
     }

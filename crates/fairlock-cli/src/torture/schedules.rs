@@ -45,10 +45,7 @@ pub fn torture(flags: &TortureFlags, written: &Written) -> Result<ExitCode, Erro
         rows.push(Row { schedules: Some(tried), steps: Some(steps), ..Row::new(name, failure) });
         match &verdict.failure {
             None => {
-                let of = match interrupted {
-                    true => format!(" of {schedules}"),
-                    false => String::new(),
-                };
+                let of = if interrupted { format!(" of {schedules}") } else { String::new() };
                 text.push_str(&format!("{name:width$}  {tried}{of} schedules, {steps} steps\n"));
             }
             Some(failure) => {

@@ -167,11 +167,10 @@ impl BenchLock for Slower {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::both::<Favourite>("broken:unfair", "starves all but one thread, on purpose"),
-        LockEntry::both::<Stuck>("broken:stuck", "is never released, on purpose"),
-        LockEntry::both::<Panicking>("broken:panicking", "panics when acquired, on purpose"),
-        LockEntry::rw::<Slower>("broken:slower", "fairlock:default, 5 % slower on purpose"),
-        LockEntry::mutex::<Open>("broken:open", "lets everybody in, on purpose")
-            .with_range::<Open>(),
+        LockEntry::both::<Favourite>("broken:unfair"),
+        LockEntry::both::<Stuck>("broken:stuck"),
+        LockEntry::both::<Panicking>("broken:panicking"),
+        LockEntry::rw::<Slower>("broken:slower"),
+        LockEntry::mutex::<Open>("broken:open").with_range::<Open>(),
     ]
 }

@@ -19,7 +19,7 @@ where
     RwSem<P>: lock_api::RawRwLockFair,
 {
     let Some(policy) = parse(name)? else { return Ok(None) };
-    let entry = LockEntry::rw::<WithPolicy<P>>(kept(name), "the lock with this policy");
+    let entry = LockEntry::rw::<WithPolicy<P>>(kept(name));
     Ok(Some(entry.with_policy(policy)))
 }
 

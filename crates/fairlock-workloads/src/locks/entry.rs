@@ -30,8 +30,6 @@ type Run<T> = fn(&Cell, &T) -> Result<CellReport, Error>;
 pub struct LockEntry<T = Real> {
     /// The name given to `--locks`.
     pub name: &'static str,
-    /// One line on what it is.
-    pub about: &'static str,
     /// What it can be used as at the most, and how it runs as that.
     uses: Vec<(Kind, Run<T>)>,
     /// The policy of its locks, if that is not part of their type.
@@ -44,8 +42,8 @@ impl<T: Runs> LockEntry<T> {
         self
     }
 
-    fn new(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, uses: Vec::new(), policy: None }
+    fn new(name: &'static str) -> Self {
+        Self { name, uses: Vec::new(), policy: None }
     }
 
     /// Gives its locks this policy.
@@ -54,25 +52,25 @@ impl<T: Runs> LockEntry<T> {
     }
 
     /// The entry of a reader/writer lock.
-    pub fn rw<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, about).with(Kind::ReaderWriter, |cell, testbed| {
+    pub fn rw<L: BenchLock>(name: &'static str) -> Self {
+        Self::new(name).with(Kind::ReaderWriter, |cell, testbed| {
             erased::with::<OneLock<L>, _>(|| workload::run_cell::<T::Lock<L>, T>(cell, testbed))
         })
     }
 
     /// The entry of a lock that is a mutex only.
-    pub fn mutex<M: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, about).with_mutex::<M>()
+    pub fn mutex<M: BenchLock>(name: &'static str) -> Self {
+        Self::new(name).with_mutex::<M>()
     }
 
     /// The entry of a range lock.
-    pub fn range<L: BenchRange>(name: &'static str, about: &'static str) -> Self {
-        Self::new(name, about).with_range::<L>()
+    pub fn range<L: BenchRange>(name: &'static str) -> Self {
+        Self::new(name).with_range::<L>()
     }
 
     /// The entry of a reader/writer lock that is meant as a mutex as well.
-    pub fn both<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self::rw::<L>(name, about).with_mutex::<L>()
+    pub fn both<L: BenchLock>(name: &'static str) -> Self {
+        Self::rw::<L>(name).with_mutex::<L>()
     }
 
     /// Adds the mutex of the same name.

@@ -17,45 +17,21 @@ use super::typed::Typed;
 use super::with_policy::WithPolicy;
 use super::{BenchLock, RwBench};
 
-/// The policies that have names.
-fn presets() -> [(&'static str, &'static str, Policy); 9] {
+/// The policies that have names; `fairlock locks` says what each is.
+fn presets() -> [(&'static str, Policy); 9] {
     let handoff = PublishedPolicy::HANDOFF;
     let at_once = PublishedPolicy { handoff_after: Some(Duration::ZERO), ..handoff };
     let spin = |reader_spin| Policy::published(PublishedPolicy { reader_spin, ..handoff });
     [
-        ("fairlock:full", "the default, full also while nobody waits", Policy::DEFAULT),
-        ("fairlock:unfair", "no handoff: writers may steal for ever", Policy::UNFAIR),
-        (
-            "fairlock:handoff",
-            "handoff to a waiter past its deadline, every reader may spin",
-            Policy::HANDOFF,
-        ),
-        (
-            "fairlock:handoff_immediate",
-            "handoff to every waiter at once",
-            Policy::published(at_once),
-        ),
-        ("fairlock:no_reader_spin", "handoff, and readers never spin", Policy::NO_READER_SPIN),
-        (
-            "fairlock:writer_phase",
-            "no reader steals while a writer heads the queue",
-            Policy::WRITER_PHASE,
-        ),
-        (
-            "fairlock:reader_spin_one",
-            "handoff, and at most one reader spins",
-            spin(ReaderSpin::One),
-        ),
-        (
-            "fairlock:reader_spin_always",
-            "handoff, and readers spin for readers too: Linux 5.3 to 5.10",
-            spin(ReaderSpin::Always),
-        ),
-        (
-            "fairlock:reader_spin_adaptive",
-            "handoff, and the side that yields more goes past the queue",
-            spin(ReaderSpin::Adaptive),
-        ),
+        ("fairlock:full", Policy::DEFAULT),
+        ("fairlock:unfair", Policy::UNFAIR),
+        ("fairlock:handoff", Policy::HANDOFF),
+        ("fairlock:handoff_immediate", Policy::published(at_once)),
+        ("fairlock:no_reader_spin", Policy::NO_READER_SPIN),
+        ("fairlock:writer_phase", Policy::WRITER_PHASE),
+        ("fairlock:reader_spin_one", spin(ReaderSpin::One)),
+        ("fairlock:reader_spin_always", spin(ReaderSpin::Always)),
+        ("fairlock:reader_spin_adaptive", spin(ReaderSpin::Adaptive)),
     ]
 }
 
@@ -92,8 +68,7 @@ pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T>
 where
     ThinRwSem<P>: lock_api::RawRwLockFair,
 {
-    let about = "the default, thin while nobody waits";
-    LockEntry::rw::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>("fairlock:thin", about)
+    LockEntry::rw::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>("fairlock:thin")
         .with_mutex::<ThinMutex<P>>()
         .around_everything::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>()
         .with_condvar::<Monitor<Thin<P>>>()
@@ -105,23 +80,17 @@ pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchLock>() -> Vec<LockEn
 where
     RwSem<P>: lock_api::RawRwLockFair,
 {
-    let default = LockEntry::rw::<L>("fairlock:default", "RwLock: what you get without asking");
+    let default = LockEntry::rw::<L>("fairlock:default");
     let mut entries = vec![default.around_everything::<L>()];
-    entries.extend(presets().map(|(name, about, policy)| {
-        LockEntry::rw::<WithPolicy<P>>(name, about).with_policy(policy)
-    }));
+    entries.extend(
+        presets().map(|(name, policy)| LockEntry::rw::<WithPolicy<P>>(name).with_policy(policy)),
+    );
     entries.extend([
-        LockEntry::mutex::<M>(
-            "fairlock:adaptive",
-            "Mutex; simulated, tickets in batches as large as pays",
-        ),
-        LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1", "tickets one by one"),
-        LockEntry::mutex::<BatchedTicketLock<P, 4>>("fairlock:batch4", "tickets in batches of 4"),
-        LockEntry::mutex::<BatchedTicketLock<P, 8>>("fairlock:batch8", "tickets in batches of 8"),
-        LockEntry::mutex::<BatchedTicketLock<P, 64>>(
-            "fairlock:batch64",
-            "tickets in batches of 64",
-        ),
+        LockEntry::mutex::<M>("fairlock:adaptive"),
+        LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1"),
+        LockEntry::mutex::<BatchedTicketLock<P, 4>>("fairlock:batch4"),
+        LockEntry::mutex::<BatchedTicketLock<P, 8>>("fairlock:batch8"),
+        LockEntry::mutex::<BatchedTicketLock<P, 64>>("fairlock:batch64"),
     ]);
     entries
 }
@@ -134,13 +103,7 @@ where
     P::AtomicU64: ConstZero,
 {
     vec![
-        LockEntry::range::<Ours<P, false>>(
-            "fairlock:range",
-            "RangeRwLock: waits overtaken for 4 ms",
-        ),
-        LockEntry::range::<Ours<P, true>>(
-            "fairlock:range_fifo",
-            "RangeRwLock: in order of arrival",
-        ),
+        LockEntry::range::<Ours<P, false>>("fairlock:range"),
+        LockEntry::range::<Ours<P, true>>("fairlock:range_fifo"),
     ]
 }

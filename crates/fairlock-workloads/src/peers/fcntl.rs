@@ -58,5 +58,5 @@ fn lock(file: &File, kind: libc::c_int, range: &Range) {
 
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
-    vec![LockEntry::range::<Fcntl>("fcntl", "locks of an open file description, by the system")]
+    vec![LockEntry::range::<Fcntl>("fcntl")]
 }

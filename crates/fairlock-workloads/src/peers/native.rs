@@ -26,7 +26,7 @@ use crate::locks::entry::LockEntry;
 /// Defines one type for each lock, and the entries of all of them. `$symbol` is the lock's name in
 /// `native/`, `$entry` a function of [`LockEntry`].
 macro_rules! native_locks {
-    ($($type:ident: $symbol:literal, $name:literal, $about:literal, $entry:ident;)*) => {
+    ($($type:ident: $symbol:literal, $name:literal, $entry:ident;)*) => {
         $(
             /// From `new`, not null, and valid until `free`.
             struct $type(NonNull<c_void>);
@@ -100,7 +100,7 @@ macro_rules! native_locks {
 
         /// The locks of these libraries.
         pub fn entries() -> Vec<LockEntry> {
-            vec![$(LockEntry::$entry::<$type>($name, $about)),*]
+            vec![$(LockEntry::$entry::<$type>($name)),*]
         }
 
         /// What the tests check, for the lock of each entry.
@@ -110,23 +110,19 @@ macro_rules! native_locks {
 }
 
 native_locks! {
-    TbbRwMutex: "tbb_rw_mutex", "tbb:rw_mutex", "oneTBB rw_mutex, sleeps", rw;
-    TbbQueuingRwMutex: "tbb_queuing_rw_mutex", "tbb:queuing_rw_mutex",
-        "oneTBB queuing_rw_mutex, in order of arrival, spins and yields", rw;
-    TbbSpinRwMutex: "tbb_spin_rw_mutex", "tbb:spin_rw_mutex",
-        "oneTBB spin_rw_mutex, spins and yields", rw;
-    Abseil: "abseil", "abseil", "absl::Mutex", both;
-    Nsync: "nsync", "nsync", "nsync_mu", both;
-    Boost: "boost", "boost", "boost::shared_mutex", rw;
-    CkRwlock: "ck_rwlock", "ck:rwlock", "Concurrency Kit ck_rwlock, prefers writers, spins", rw;
-    CkPflock: "ck_pflock", "ck:pflock", "Concurrency Kit ck_pflock, phase-fair, spins", rw;
-    CkTflock: "ck_tflock", "ck:tflock", "Concurrency Kit ck_tflock, task-fair, spins", rw;
-    TbbSpinMutex: "tbb_spin_mutex", "tbb:spin_mutex",
-        "oneTBB spin_mutex, spins and yields", mutex;
-    TbbQueuingMutex: "tbb_queuing_mutex", "tbb:queuing_mutex",
-        "oneTBB queuing_mutex, in order of arrival, spins and yields", mutex;
-    CkTicket: "ck_ticket", "ck:ticket", "Concurrency Kit ticket spinlock", mutex;
-    CkFas: "ck_fas", "ck:fas", "Concurrency Kit fetch-and-store spinlock", mutex;
+    TbbRwMutex: "tbb_rw_mutex", "tbb:rw_mutex", rw;
+    TbbQueuingRwMutex: "tbb_queuing_rw_mutex", "tbb:queuing_rw_mutex", rw;
+    TbbSpinRwMutex: "tbb_spin_rw_mutex", "tbb:spin_rw_mutex", rw;
+    Abseil: "abseil", "abseil", both;
+    Nsync: "nsync", "nsync", both;
+    Boost: "boost", "boost", rw;
+    CkRwlock: "ck_rwlock", "ck:rwlock", rw;
+    CkPflock: "ck_pflock", "ck:pflock", rw;
+    CkTflock: "ck_tflock", "ck:tflock", rw;
+    TbbSpinMutex: "tbb_spin_mutex", "tbb:spin_mutex", mutex;
+    TbbQueuingMutex: "tbb_queuing_mutex", "tbb:queuing_mutex", mutex;
+    CkTicket: "ck_ticket", "ck:ticket", mutex;
+    CkFas: "ck_fas", "ck:fas", mutex;
 }
 
 #[cfg(test)]

@@ -10,29 +10,20 @@ use parking_lot_012::{Mutex as Mutex12, ReentrantMutex as ReentrantMutex12, RwLo
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::rw::<Typed<RwLock<()>>>("parking_lot", "parking_lot 0.13")
+        LockEntry::rw::<Typed<RwLock<()>>>("parking_lot")
             .with_mutex::<Typed<Mutex<()>>>()
             .around_everything::<Typed<RwLock<()>>>()
             .with_condvar::<condvar::ParkingLot>()
             .with_upgradable::<RwLock<()>>()
             .with_reentrant::<ReentrantMutex<()>>(),
-        LockEntry::rw::<Typed<RwLock<()>, true>>(
-            "parking_lot:fair",
-            "parking_lot 0.13, every release hands over to a waiter",
-        )
-        .with_mutex::<Typed<Mutex<()>, true>>(),
-        LockEntry::rw::<Typed<RwLock12<()>>>(
-            "parking_lot_0.12",
-            "parking_lot 0.12, with its eventual fairness",
-        )
-        .with_mutex::<Typed<Mutex12<()>>>()
-        .around_everything::<Typed<RwLock12<()>>>()
-        .with_upgradable::<RwLock12<()>>()
-        .with_reentrant::<ReentrantMutex12<()>>(),
-        LockEntry::rw::<Typed<RwLock12<()>, true>>(
-            "parking_lot_0.12:fair",
-            "parking_lot 0.12, every release hands over to a waiter",
-        )
-        .with_mutex::<Typed<Mutex12<()>, true>>(),
+        LockEntry::rw::<Typed<RwLock<()>, true>>("parking_lot:fair")
+            .with_mutex::<Typed<Mutex<()>, true>>(),
+        LockEntry::rw::<Typed<RwLock12<()>>>("parking_lot_0.12")
+            .with_mutex::<Typed<Mutex12<()>>>()
+            .around_everything::<Typed<RwLock12<()>>>()
+            .with_upgradable::<RwLock12<()>>()
+            .with_reentrant::<ReentrantMutex12<()>>(),
+        LockEntry::rw::<Typed<RwLock12<()>, true>>("parking_lot_0.12:fair")
+            .with_mutex::<Typed<Mutex12<()>, true>>(),
     ]
 }

@@ -236,24 +236,12 @@ pub fn version() -> String {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::rw::<RwLock<false>>(
-            "pthread",
-            "pthread_rwlock_t and pthread_mutex_t of the C library, default kinds",
-        )
-        .with_mutex::<Plain>()
-        .with_condvar::<Monitor<Mutexed>>(),
-        LockEntry::rw::<RwLock<true>>(
-            "pthread:writer",
-            "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
-        ),
-        LockEntry::mutex::<Adaptive>(
-            "pthread:adaptive",
-            "pthread_mutex_t, PTHREAD_MUTEX_ADAPTIVE_NP: spins, then sleeps",
-        ),
-        LockEntry::mutex::<Inherits>(
-            "pthread:inherit",
-            "pthread_mutex_t, PTHREAD_PRIO_INHERIT: the system hands it over",
-        ),
-        LockEntry::mutex::<Spin>("pthread:spin", "pthread_spinlock_t: spins, never sleeps"),
+        LockEntry::rw::<RwLock<false>>("pthread")
+            .with_mutex::<Plain>()
+            .with_condvar::<Monitor<Mutexed>>(),
+        LockEntry::rw::<RwLock<true>>("pthread:writer"),
+        LockEntry::mutex::<Adaptive>("pthread:adaptive"),
+        LockEntry::mutex::<Inherits>("pthread:inherit"),
+        LockEntry::mutex::<Spin>("pthread:spin"),
     ]
 }

@@ -65,10 +65,7 @@ impl BenchRange for RangeLockPeer {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::range::<RangeMutexPeer>("range-mutex", "crate range-mutex 0.1: writers only"),
-        LockEntry::range::<RangeLockPeer>(
-            "range-lock",
-            "crate range-lock 0.2: writers only, tried again after a yield",
-        ),
+        LockEntry::range::<RangeMutexPeer>("range-mutex"),
+        LockEntry::range::<RangeLockPeer>("range-lock"),
     ]
 }

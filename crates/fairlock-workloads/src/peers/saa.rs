@@ -8,11 +8,5 @@ use crate::locks::typed::Typed;
 
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
-    vec![
-        LockEntry::rw::<Typed<RwLock<Lock, ()>>>(
-            "saa",
-            "crate saa: a fair queue of threads and tasks",
-        )
-        .with_mutex::<Typed<Mutex<Lock, ()>>>(),
-    ]
+    vec![LockEntry::rw::<Typed<RwLock<Lock, ()>>>("saa").with_mutex::<Typed<Mutex<Lock, ()>>>()]
 }

@@ -38,12 +38,9 @@ impl BenchLock for Mutex<()> {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::rw::<RwLock<()>>(
-            "std",
-            "std::sync::RwLock and Mutex, of the Rust standard library",
-        )
-        .with_mutex::<Mutex<()>>()
-        .around_everything::<RwLock<()>>()
-        .with_condvar::<condvar::Std>(),
+        LockEntry::rw::<RwLock<()>>("std")
+            .with_mutex::<Mutex<()>>()
+            .around_everything::<RwLock<()>>()
+            .with_condvar::<condvar::Std>(),
     ]
 }

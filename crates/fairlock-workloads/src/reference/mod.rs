@@ -76,90 +76,34 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 
 /// The locks of this family on a platform.
 pub fn entries<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
-    let mut entries = vec![
-        LockEntry::mutex::<FutexMutex<P, LOOKS>>(
-            "ref:futex",
-            "a word of three states; condition variables that count notifications",
-        )
-        .with_condvar::<Monitor<Futexes<P>>>(),
-        LockEntry::mutex::<FutexMutex<P, 0>>(
-            "ref:futex_asleep",
-            "the same; sleeps at once, as in glibc",
-        ),
-        LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
-        LockEntry::mutex::<Mcs<P, Spins>>(
-            "ref:mcs",
-            "MCS queue lock: in order of arrival, each spins on its own line",
-        ),
-        LockEntry::mutex::<Mcs<P, Parks>>(
-            "ref:mcs_park",
-            "the same; who spins for long parks, and is kicked",
-        ),
-        LockEntry::mutex::<UnfairQueue<P, Spins>>(
-            "ref:queue_unfair",
-            "queue lock that newcomers may steal",
-        ),
-        LockEntry::mutex::<UnfairQueue<P, Parks>>(
-            "ref:queue_unfair_park",
-            "the same; who spins for long parks, and is kicked",
-        ),
-        LockEntry::mutex::<TestAndSet<P>>("ref:tas", "test-and-set lock: no order at all"),
-        LockEntry::mutex::<BackingOff<P, false, 1>>("ref:cas", "compare-exchange over and over"),
-        LockEntry::mutex::<BackingOff<P, false, MOST_PAUSES>>(
-            "ref:cas_backoff",
-            "the same, with exponential backoff",
-        ),
-        LockEntry::mutex::<BackingOff<P, true, MOST_PAUSES>>(
-            "ref:ttas_backoff",
-            "the same; looks before it tries",
-        ),
-    ];
-    entries.extend(in_use::<P, T>());
-    entries
-}
-
-/// Those of systems and libraries.
-fn in_use<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
     vec![
-        LockEntry::mutex::<QueuedSpin<P>>(
-            "ref:qspin",
-            "queued spinlock in one word, as in Linux: the first waiter spins on the word",
-        ),
-        LockEntry::mutex::<Mcs<P, Near<P>>>(
-            "ref:cna",
-            "MCS queue lock that prefers waiters of the holder's socket",
-        ),
-        LockEntry::mutex::<Adaptive<P>>(
-            "ref:adaptive_mutex",
-            "tries for as long as it took lately, then sleeps, as in glibc",
-        ),
-        LockEntry::mutex::<Parking<P, ROUNDS, NEVER>>(
-            "ref:parking",
-            "two bits; waiters spin, yield, then park in a bucket; never handed over",
-        ),
-        LockEntry::mutex::<Parking<P, ROUNDS, SOMETIMES>>(
-            "ref:parking_fair",
-            "the same; handed over after a random time below 1 ms, as in parking_lot",
-        ),
-        LockEntry::mutex::<Parking<P, 0, ALWAYS>>(
-            "ref:pi_futex",
-            "sleeps at once, always handed over, as a PI futex; the holder's priority stays",
-        ),
-        LockEntry::both::<PerCpu<P>>(
-            "ref:percpu",
-            "readers count themselves per CPU, writers wait for all CPUs, as in Linux",
-        ),
-        LockEntry::both::<Bravo<P, Rwsem2017<P>>>(
-            "ref:bravo",
-            "BRAVO over rwsem_2017: readers leave a mark in a table",
-        ),
+        LockEntry::mutex::<FutexMutex<P, LOOKS>>("ref:futex").with_condvar::<Monitor<Futexes<P>>>(),
+        LockEntry::mutex::<FutexMutex<P, 0>>("ref:futex_asleep"),
+        LockEntry::mutex::<Ticket<P>>("ref:ticket"),
+        LockEntry::mutex::<Mcs<P, Spins>>("ref:mcs"),
+        LockEntry::mutex::<Mcs<P, Parks>>("ref:mcs_park"),
+        LockEntry::mutex::<UnfairQueue<P, Spins>>("ref:queue_unfair"),
+        LockEntry::mutex::<UnfairQueue<P, Parks>>("ref:queue_unfair_park"),
+        LockEntry::mutex::<TestAndSet<P>>("ref:tas"),
+        LockEntry::mutex::<BackingOff<P, false, 1>>("ref:cas"),
+        LockEntry::mutex::<BackingOff<P, false, MOST_PAUSES>>("ref:cas_backoff"),
+        LockEntry::mutex::<BackingOff<P, true, MOST_PAUSES>>("ref:ttas_backoff"),
+        // Those of systems and libraries.
+        LockEntry::mutex::<QueuedSpin<P>>("ref:qspin"),
+        LockEntry::mutex::<Mcs<P, Near<P>>>("ref:cna"),
+        LockEntry::mutex::<Adaptive<P>>("ref:adaptive_mutex"),
+        LockEntry::mutex::<Parking<P, ROUNDS, NEVER>>("ref:parking"),
+        LockEntry::mutex::<Parking<P, ROUNDS, SOMETIMES>>("ref:parking_fair"),
+        LockEntry::mutex::<Parking<P, 0, ALWAYS>>("ref:pi_futex"),
+        LockEntry::both::<PerCpu<P>>("ref:percpu"),
+        LockEntry::both::<Bravo<P, Rwsem2017<P>>>("ref:bravo"),
     ]
 }
 
-/// The plain lock that the published range lock was compared with, around everything.
+/// The plain lock that the published range lock was compared with, around everything: writers spin
+/// and steal, and there is no handoff.
 pub fn plain_for_ranges<P: Platform, T: Runs>() -> LockEntry<T> {
-    LockEntry::rw::<Rwsem2017<P>>("ref:rwsem_2017", "writers spin and steal, no handoff")
-        .around_everything::<Rwsem2017<P>>()
+    LockEntry::rw::<Rwsem2017<P>>("ref:rwsem_2017").around_everything::<Rwsem2017<P>>()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use super::visit::Section;
 #[derive(Clone, Copy)]
 pub struct Lock {
     pub name: &'static str,
-    pub about: &'static str,
     pub(super) make: fn() -> Box<dyn Subject>,
 }
 

@@ -26,8 +26,11 @@ const PATIENCE_NS: u64 = 20_000_000_000;
 
 /// A lock with what it guards.
 pub(super) trait Subject: Send + Sync {
-    /// What threads do with it; what is there more often is done more often.
-    fn ops(&self) -> &'static [Op];
+    /// What threads do with it; what is there more often is done more often. Unless it says more, they
+    /// write.
+    fn ops(&self) -> &'static [Op] {
+        &[Op::Write]
+    }
 
     /// Makes this visit.
     fn visit(&self, visit: &Visit, seat: &Seat<'_>);

@@ -100,6 +100,6 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             }
         }
     })?;
-    let (reads, writes) = (cell.readers > 0, cell.writers > 0);
-    Ok(Both::report(window, tallies, (reads, writes), testbed.ns_per_tick()))
+    let sides = |_| (cell.readers > 0, cell.writers > 0);
+    Ok(Both::report(window, tallies, &sides, testbed.ns_per_tick()))
 }

@@ -149,17 +149,22 @@ impl Both {
         all
     }
 
-    /// The report of the sides that there are, of reads and of writes: both in the order of the
-    /// threads.
+    /// The report of reads and of writes, both in the order of the threads: `sides` says of a thread,
+    /// by its number, whether it has each.
     pub fn report(
         window: Duration,
         all: Vec<Self>,
-        (reads, writes): (bool, bool),
+        sides: &dyn Fn(usize) -> (bool, bool),
         ns_per_tick: f64,
     ) -> CellReport {
-        let (read, write) = all.into_iter().map(|both| (both.read, both.write)).unzip();
-        let side = |is_there, tallies| Tally::report(tallies, ns_per_tick).filter(|_| is_there);
-        CellReport::of(window, side(reads, read), side(writes, write))
+        let (mut read, mut write) = (Vec::new(), Vec::new());
+        for (index, both) in all.into_iter().enumerate() {
+            let (reads, writes) = sides(index);
+            read.extend(reads.then_some(both.read));
+            write.extend(writes.then_some(both.write));
+        }
+        let [read, write] = [read, write].map(|side| Tally::report(side, ns_per_tick));
+        CellReport::of(window, read, write)
     }
 }
 

@@ -7,19 +7,13 @@ use std::time::Duration;
 
 use super::{Lock, Pair};
 use crate::torture::seat::{Seat, Subject};
-use crate::torture::visit::{How, Op, Visit};
+use crate::torture::visit::{How, Visit};
 
 pub(super) const LOCKS: &[Lock] = &[
-    Lock {
-        name: "broken:lost-wake-up",
-        about: "a mutex that forgets every hundredth wake-up",
-        make: || Box::new(Toy::new(Mistake::ForgetsWakeUps)),
-    },
-    Lock {
-        name: "broken:starving",
-        about: "a mutex that the thread which had it first keeps taking before all others",
-        make: || Box::new(Toy::new(Mistake::Starves)),
-    },
+    // A mutex that forgets every hundredth wake-up.
+    Lock { name: "broken:lost-wake-up", make: || Box::new(Toy::new(Mistake::ForgetsWakeUps)) },
+    // A mutex that the thread which had it first keeps taking before all others.
+    Lock { name: "broken:starving", make: || Box::new(Toy::new(Mistake::Starves)) },
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,10 +81,6 @@ impl Toy {
 }
 
 impl Subject for Toy {
-    fn ops(&self) -> &'static [Op] {
-        &[Op::Write]
-    }
-
     fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
         let visit = Visit { how: How::Wait, ..*visit };
         let taken = seat.acquire(&visit, |_| {

@@ -9,14 +9,12 @@ use crate::torture::seat::{Refusal, Request, Seat, Subject};
 use crate::torture::threads::now;
 use crate::torture::visit::{How, Op, Visit};
 
-pub(super) const LOCKS: &[Lock] =
-    &[Lock { name: "condvar", about: "Condvar and Mutex", make: || Box::new(Store::new(false)) }];
+pub(super) const LOCKS: &[Lock] = &[Lock { name: "condvar", make: || Box::new(Store::new(false)) }];
 
-pub(super) const BROKEN: &[Lock] = &[Lock {
-    name: "broken:condvar",
-    about: "a condition variable that notifies nobody after a while",
-    make: || Box::new(Store::new(true)),
-}];
+pub(super) const BROKEN: &[Lock] = &[
+    // A condition variable that notifies nobody after a while.
+    Lock { name: "broken:condvar", make: || Box::new(Store::new(true)) },
+];
 
 /// What nobody has taken yet; more are not put.
 const MOST: u64 = 16;

@@ -11,35 +11,31 @@ use crate::torture::seat::{Refusal, Request, Seat, Subject};
 use crate::torture::visit::{How, Op, Section, Visit};
 
 pub(super) const LOCKS: &[Lock] = &[
-    Lock { name: "mutex", about: "Mutex", make: || Box::new(Guarded::default()) },
+    Lock { name: "mutex", make: || Box::new(Guarded::default()) },
+    // Its waits cannot be cancelled or interrupted.
     Lock {
         name: "reentrant",
-        about: "ReentrantMutex; its waits cannot be cancelled or interrupted",
         make: || Box::new(Reentrant { lock: ReentrantMutex::new(()), pair: Pair::default() }),
     },
     Lock {
         name: "ticket:1",
-        about: "BatchedTicketLock, tickets one by one",
         make: || Box::new(Ticket(BatchedTicketLock::<Native, 1>::new(), Pair::default())),
     },
     Lock {
         name: "ticket:8",
-        about: "BatchedTicketLock, batches of 8",
         make: || Box::new(Ticket(BatchedTicketLock::<Native, 8>::new(), Pair::default())),
     },
     Lock {
         name: "ticket:adaptive",
-        about: "AdaptiveTicketLock",
         make: || Box::new(Ticket(AdaptiveTicketLock::<Native>::new(), Pair::default())),
     },
-    Lock { name: "semaphore", about: "Semaphore", make: || Box::new(Permits::new(PERMITS)) },
+    Lock { name: "semaphore", make: || Box::new(Permits::new(PERMITS)) },
 ];
 
-pub(super) const BROKEN: &[Lock] = &[Lock {
-    name: "broken:semaphore",
-    about: "a semaphore with one permit too many",
-    make: || Box::new(Permits::new(PERMITS + 1)),
-}];
+pub(super) const BROKEN: &[Lock] = &[
+    // A semaphore with one permit too many.
+    Lock { name: "broken:semaphore", make: || Box::new(Permits::new(PERMITS + 1)) },
+];
 
 #[derive(Default)]
 struct Guarded {
@@ -48,10 +44,6 @@ struct Guarded {
 }
 
 impl Subject for Guarded {
-    fn ops(&self) -> &'static [Op] {
-        &[Op::Write]
-    }
-
     fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
         let taken = seat.acquire(visit, |request| match request {
             Request::Try => self.lock.try_lock().ok_or(Refusal::Busy),
@@ -124,10 +116,6 @@ struct Ticket<L>(L, Pair);
 macro_rules! ticket_lock {
     ($lock:ty) => {
         impl Subject for Ticket<$lock> {
-            fn ops(&self) -> &'static [Op] {
-                &[Op::Write]
-            }
-
             fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
                 let take = |request: Request<'_>| {
                     request.take(|| self.0.try_lock(), |wait| self.0.lock_with(wait))

@@ -14,19 +14,14 @@ fn made(policy: RangePolicy, leaves_out_last: bool) -> Box<dyn Subject> {
 }
 
 pub(super) const LOCKS: &[Lock] = &[
-    Lock { name: "range", about: "RangeRwLock", make: || made(RangePolicy::DEFAULT, false) },
-    Lock {
-        name: "range:fifo",
-        about: "RangeRwLock, in order of arrival",
-        make: || made(RangePolicy::FIFO, false),
-    },
+    Lock { name: "range", make: || made(RangePolicy::DEFAULT, false) },
+    Lock { name: "range:fifo", make: || made(RangePolicy::FIFO, false) },
 ];
 
-pub(super) const BROKEN: &[Lock] = &[Lock {
-    name: "broken:range",
-    about: "a range lock that leaves out the last position",
-    make: || made(RangePolicy::DEFAULT, true),
-}];
+pub(super) const BROKEN: &[Lock] = &[
+    // A range lock that leaves out the last position.
+    Lock { name: "broken:range", make: || made(RangePolicy::DEFAULT, true) },
+];
 
 struct Ranges {
     lock: RangeRwLock,

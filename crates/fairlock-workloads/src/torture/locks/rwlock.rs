@@ -38,50 +38,25 @@ fn wrong(mistake: Mistake) -> Box<dyn Subject> {
 }
 
 pub(super) const LOCKS: &[Lock] = &[
-    Lock { name: "rwlock", about: "RwLock", make: || ours(Policy::DEFAULT) },
-    Lock {
-        name: "rwlock:priorities",
-        about: "RwLock with real-time priorities",
-        make: || ours(Policy::DEFAULT.with_priorities()),
-    },
-    Lock {
-        name: "rwlock:handoff",
-        about: "RwLock, Policy::HANDOFF: no bound is promised",
-        make: || ours(Policy::HANDOFF),
-    },
-    Lock {
-        name: "rwlock:writer-phase",
-        about: "RwLock, Policy::WRITER_PHASE: no bound is promised",
-        make: || ours(Policy::WRITER_PHASE),
-    },
+    Lock { name: "rwlock", make: || ours(Policy::DEFAULT) },
+    Lock { name: "rwlock:priorities", make: || ours(Policy::DEFAULT.with_priorities()) },
+    // No bound is promised.
+    Lock { name: "rwlock:handoff", make: || ours(Policy::HANDOFF) },
+    // No bound is promised.
+    Lock { name: "rwlock:writer-phase", make: || ours(Policy::WRITER_PHASE) },
 ];
 
 pub(super) const BROKEN: &[Lock] = &[
-    Lock {
-        name: "broken:shared",
-        about: "readers do not wait for writers",
-        make: || wrong(Mistake::ReadsBesideWriters),
-    },
-    Lock {
-        name: "broken:writers",
-        about: "writers share the lock",
-        make: || wrong(Mistake::WritesAsReader),
-    },
-    Lock {
-        name: "broken:upgrade",
-        about: "an upgrade lets other writers in",
-        make: || wrong(Mistake::UpgradesInTwoSteps),
-    },
-    Lock {
-        name: "broken:late",
-        about: "a wait that times out returns a quarter of a minute later",
-        make: || wrong(Mistake::EndsLate),
-    },
-    Lock {
-        name: "broken:early",
-        about: "a wait that times out before its time",
-        make: || wrong(Mistake::EndsEarly),
-    },
+    // Readers do not wait for writers.
+    Lock { name: "broken:shared", make: || wrong(Mistake::ReadsBesideWriters) },
+    // Writers share the lock.
+    Lock { name: "broken:writers", make: || wrong(Mistake::WritesAsReader) },
+    // An upgrade lets other writers in.
+    Lock { name: "broken:upgrade", make: || wrong(Mistake::UpgradesInTwoSteps) },
+    // A wait that times out returns a quarter of a minute later.
+    Lock { name: "broken:late", make: || wrong(Mistake::EndsLate) },
+    // A wait that times out before its time.
+    Lock { name: "broken:early", make: || wrong(Mistake::EndsEarly) },
 ];
 
 /// How the lock is held, or wanted.

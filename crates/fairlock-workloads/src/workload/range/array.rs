@@ -1,14 +1,12 @@
 //! `full_*`, `array` and `wide`: threads that lock ranges of 256 slots and compute.
 
-use std::time::Duration;
-
 use super::{SLOTS, pick};
 use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::contend;
 use crate::workload::random::Random;
-use crate::workload::tally::{Both, Tally};
+use crate::workload::tally::Both;
 use crate::workload::team::Padded;
 use crate::workload::testbed::{Testbed, Wanted};
 
@@ -42,23 +40,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             }
         }
     })?;
-    Ok(report(cell, window, tallies, testbed.ns_per_tick()))
-}
-
-/// Not compiled for each lock.
-fn report(cell: &Cell, window: Duration, tallies: Vec<Both>, ns_per_tick: f64) -> CellReport {
-    let (mut readers, mut writers) = (Vec::new(), Vec::new());
-    for (index, both) in tallies.into_iter().enumerate() {
-        let (reads, writes) = sides(cell, index);
-        if reads {
-            readers.push(both.read);
-        }
-        if writes {
-            writers.push(both.write);
-        }
-    }
-    let [read, write] = [readers, writers].map(|side| Tally::report(side, ns_per_tick));
-    CellReport::of(window, read, write)
+    Ok(Both::report(window, tallies, &|index| sides(cell, index), testbed.ns_per_tick()))
 }
 
 /// Whether a thread is on the side `read`, and on the side `write`.

@@ -94,7 +94,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         }
     })?;
     let tallies = all(results)?;
-    Ok(Both::report(window, tallies, (true, true), testbed.ns_per_tick()))
+    Ok(Both::report(window, tallies, &|_| (true, true), testbed.ns_per_tick()))
 }
 
 fn is_torn(record: &[u8]) -> bool {
