@@ -71,6 +71,8 @@ enum Visit {
     Trim,
     /// The lock is inflated, and stays so.
     WriteFull,
+    /// Others go first.
+    Yield,
     /// Where no writer is about: an attempt to read succeeds, and reading again.
     MustRead,
     /// Where nobody else is about but threads that inflate or trim.
@@ -268,6 +270,10 @@ impl Scene for Both {
                 });
                 1
             }
+            Yield => {
+                loom::thread::yield_now();
+                0
+            }
             Trim => {
                 lock.trim();
                 0
@@ -390,7 +396,7 @@ models! {
     no_reader_is_refused_while_the_lock_is_trimmed: [&[Inflate, Trim], &[MustRead], &[Trim]];
     a_trim_beside_a_writer_that_waits: [&[Inflate, Trim, Write], &[Write, Trim]];
     // A thread that comes too late makes the lock thin for another.
-    a_writer_that_is_too_late_beside_a_reader: [&[Inflate, Write, Read], &[TryWrite], &[Read]];
+    a_writer_that_is_too_late_beside_a_reader: [&[WriteFull, Read], &[TryWrite], &[Read]];
     // The slot goes from one lock to the other, and back.
     a_slot_that_changes_hands: [&[Inflate, Write, InflateOther, WriteOther], &[Write]];
     a_slot_that_changes_hands_beside_a_reader: [&[Inflate, Write, InflateOther, WriteOther], &[Read]];
@@ -425,7 +431,8 @@ models! {
     a_full_lock_that_is_made_visible_beside_writers: [&[Inflate, Show], &[Write], &[Write]];
     a_full_lock_that_is_made_visible_beside_a_wait: [&[Inflate, Show, Read], &[Read, Write]];
     a_full_lock_that_is_made_visible_twice: [&[Inflate, Show, Read], &[Show, Write]];
-    a_full_lock_that_is_made_visible_after_a_writer: [&[Inflate, Show], &[WriteFull], &[Read]];
+    // (The first Show makes what visible readers share, which in loom orders what came before.)
+    a_full_lock_that_its_writer_makes_visible: [&[Show, Inflate, Yield, Read], &[WriteFull, Show]];
     a_counted_reader_of_a_visible_full_lock_and_a_writer:
         [&[Inflate, Show, ReadAndSend, TryRead, LeaveSent], &[LeaveSent, Write]];
     counted_readers_of_a_visible_full_lock: [&[Inflate, Show, ReadTwice], &[Write, Read]];
