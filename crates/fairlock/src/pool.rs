@@ -183,7 +183,8 @@ impl<A, T, M: Memory> Pool<A, T, M> {
 impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
     /// Takes a free item, as it was when it was given back.
     pub fn take(&self) -> Option<&T> {
-        // Acquire, here and below: whoever gave the item back is done with it.
+        // Acquire, here and where the exchange fails: whoever gave the item back is done with it. (All changes are exchanges: so
+        // this acquires also from those who gave items before that.)
         let mut free = self.free.load(Ordering::Acquire);
         while let Some(index) = (free as u32).checked_sub(1) {
             let item = self.get(name(index));
@@ -200,7 +201,8 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
     /// The item goes into the list: nobody uses it any more.
     pub fn give(&self, item: &T) {
         let (index, next) = item.link();
-        let mut free = self.free.load(Ordering::Acquire);
+        // Relaxed: nothing is read of the items in the list.
+        let mut free = self.free.load(Ordering::Relaxed);
         loop {
             // Relaxed: published by the exchange.
             next.store(free as u32, Ordering::Relaxed);
@@ -215,9 +217,8 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
     fn change(&self, free: u64, first: u32) -> Result<(), u64> {
         let changes = (free >> u32::BITS).wrapping_add(1) << u32::BITS;
         let new = changes | u64::from(first);
-        // Release: what was done to the item comes before what is done to it next. Acquire: as in
-        // `take`.
-        self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+        // Release: what was done to the item comes before what is done to it next. `take` has acquired what it found.
+        self.free.compare_exchange(free, new, Ordering::Release, Ordering::Acquire).map(|_| ())
     }
 
     /// Calls `f` with the index of each free item of a list that nobody changes.
@@ -258,6 +259,10 @@ impl<A, T, M: Memory> Drop for Pool<A, T, M> {
 fn unmade() -> ! {
     unreachable!("a lock's word names a slot that was not made")
 }
+
+#[cfg(all(test, fairlock_loom))]
+#[path = "pool_loom.rs"]
+mod pool_loom;
 
 #[cfg(all(test, not(any(fairlock_loom, miri))))]
 mod tests {

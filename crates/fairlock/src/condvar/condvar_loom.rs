@@ -6,6 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use super::TicketCondvar;
+use super::notified::{Notice, Notified, WOKEN};
 #[cfg(fairlock_faults)]
 use crate::fault::{Fault, with_fault};
 use crate::platform::System;
@@ -174,6 +175,29 @@ fn a_notification_against_a_cancel() {
     check([Stage::wait_cancellable], |stage| {
         stage.token.cancel();
         set_then_notify_all(stage)
+    });
+}
+
+/// A notice, and the list that it is put on. Cells of it are touched by one thread at a time (loom checks that).
+struct Shared(Notified<Loom>, [Notice<Loom>; 2]);
+
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// The one that notifies puts two on its list, while another takes off what it finds.
+#[test]
+fn whoever_takes_one_off_the_list_finds_the_next() {
+    loom::model(|| {
+        let me = Loom::thread();
+        let shared: &Shared =
+            Box::leak(Box::new(Shared(Notified::new(), [Notice::new(me), Notice::new(me)])));
+        let Shared(list, [first, second]) = shared;
+        let other = loom::thread::spawn(move || _ = shared.0.wake_first());
+        first.next.set(second);
+        list.change(|_| first);
+        while list.wake_first() {}
+        other.join().unwrap();
+        assert!([first, second].iter().all(|notice| notice.state() == WOKEN));
     });
 }
 

@@ -9,11 +9,10 @@
 //! The list is in the record of the thread that notified. Records are never freed, so a woken thread
 //! may look there when the condition variable is gone already.
 
-use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-use crate::system::{Atomic, System};
+use crate::system::{Atomic, Cell, System};
 use crate::wait::{Hint, Sleeper};
 
 pub(super) const WAITING: u32 = 0;
@@ -32,7 +31,7 @@ pub(super) const MORE: usize = 2;
 pub(super) struct Notice<P: System> {
     pub(super) thread: &'static Sleeper<P>,
     /// The next one that was notified at the same time.
-    next: Cell<*const Notice<P>>,
+    pub(super) next: Cell<*const Notice<P>>,
     /// The list of the thread that notified it together with others.
     notifier: Cell<Option<&'static Notified<P>>>,
     pub(super) state: P::AtomicU32,
@@ -177,7 +176,7 @@ impl<P: System> Notified<P> {
     }
 
     /// Takes the first one off the list, and wakes it. Returns whether there was one.
-    fn wake_first(&self) -> bool {
+    pub(super) fn wake_first(&self) -> bool {
         // SAFETY: a waiter on the list is not woken, so it is in its frame.
         let first = self.change(|first| unsafe { first.as_ref() }.map_or(first, |n| n.next.get()));
         // SAFETY: as above.
@@ -190,7 +189,10 @@ impl<P: System> Notified<P> {
     }
 
     /// Sets another first one; returns the one before.
-    fn change(&self, next: impl FnOnce(*const Notice<P>) -> *const Notice<P>) -> *const Notice<P> {
+    pub(super) fn change(
+        &self,
+        next: impl FnOnce(*const Notice<P>) -> *const Notice<P>,
+    ) -> *const Notice<P> {
         self.lock();
         // Relaxed: under the lock.
         let before = self.first.load(Ordering::Relaxed) as *const Notice<P>;

@@ -39,13 +39,14 @@
 //! used until the waiter is out of the queue of the mutex, before which it does not leave. A thread that
 //! notifies does not touch the condition variable after that: the thread that it woke may free it.
 
-use core::cell::{Cell, OnceCell};
+use core::cell::{self, OnceCell};
 use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::Mutex;
 use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
 use crate::platform::{Atomic, ConstZero, Platform};
+use crate::system::Cell;
 use crate::ticket::TicketLock;
 use crate::wait::{Hint, WAKE_NS, Wait, WaitContext, WaitError};
 
@@ -65,7 +66,7 @@ pub struct LockCondvar<P: Platform, M: Mutex<P>> {
     /// The first and the last in the queue, as addresses; zero if it is empty. Changed under
     /// the queue lock.
     pub(super) first: P::AtomicUsize,
-    last: Cell<*const Waiter<P, M>>,
+    last: cell::Cell<*const Waiter<P, M>>,
 }
 
 // SAFETY: `last`, and the links of the waiters in the queue, are touched under the queue lock
@@ -132,7 +133,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         Self {
             lock: M::Queue::default(),
             first: P::AtomicUsize::new(0),
-            last: Cell::new(ptr::null()),
+            last: cell::Cell::new(ptr::null()),
         }
     }
 
@@ -142,7 +143,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         M::Queue: ConstZero,
         P::AtomicUsize: ConstZero,
     {
-        Self { lock: ConstZero::ZERO, first: ConstZero::ZERO, last: Cell::new(ptr::null()) }
+        Self { lock: ConstZero::ZERO, first: ConstZero::ZERO, last: cell::Cell::new(ptr::null()) }
     }
 
     /// Lets `mutex` go, and takes it again once notified.

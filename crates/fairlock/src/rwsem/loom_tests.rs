@@ -6,17 +6,20 @@
 //! before (rule 3, for every way to own the lock), and a lost wake-up, which is
 //! a deadlock.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
+use loom::sync::Arc;
 use loom::thread;
 
 use super::word::Word;
 use super::{Either, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::models::{self, Scene, enough};
+use crate::platform::System;
 use crate::platform::loom::{Loom, set_priority};
-use crate::wait::{CancelToken, Wait, WaitError};
+use crate::wait::{Access, CancelToken, Wait, WaitError};
 
 /// The lock is handed on at every release.
 const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
@@ -240,7 +243,7 @@ impl Scene for Guarded {
 
     fn check(&self, written: u32) {
         assert!(!self.lock.has_waiters() && !self.lock.is_locked());
-        assert_eq!(self.lock.word.load(core::sync::atomic::Ordering::Relaxed), Word::FREE);
+        assert_eq!(self.lock.word.load(Ordering::Relaxed), Word::FREE);
         // SAFETY: the other threads have ended.
         assert_eq!(self.value.with(|value| unsafe { *value }), written);
         assert!(self.lock.try_write());
@@ -507,4 +510,30 @@ fn nothing_touches_the_lock_after_its_last_writer_has_released_it() {
             free_at_once(policy, visit, 3);
         }
     }
+}
+
+/// The thread that had the lock last comes again while somebody waits, and has seen what a reader did meanwhile.
+#[test]
+fn the_last_holder_that_comes_again_comes_after_a_reader() {
+    Builder::new().check(|| {
+        let guarded = Arc::new(Guarded::new(LONG));
+        guarded.lock.seem_busy();
+        let reader = {
+            let guarded = guarded.clone();
+            thread::spawn(move || {
+                let word = &guarded.lock.word;
+                if !word.enter(Access::Shared, Ordering::Acquire).is_written() {
+                    // SAFETY: no writer is inside (loom checks that).
+                    guarded.value.with(|value| unsafe { *value });
+                }
+                word.leave(Access::Shared, Ordering::Release);
+            })
+        };
+        let lock = guarded.lock.turns().unwrap();
+        if lock.take_again(Loom::thread(), Access::Exclusive).is_some() {
+            // SAFETY: a writer is alone (loom checks that).
+            guarded.value.with_mut(|value| unsafe { *value += 1 });
+        }
+        reader.join().unwrap();
+    });
 }

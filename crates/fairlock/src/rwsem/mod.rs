@@ -448,7 +448,7 @@ impl<P: Platform> RwSem<P> {
 #[cfg(test)]
 impl<P: Platform> RwSem<P> {
     /// As if somebody slept in the queue, and the calling thread had the lock last.
-    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn seem_busy(&self) {
         self.word.set(word::Flags::WAITERS, core::sync::atomic::Ordering::Relaxed);
         if let Some(lock) = self.turns() {

@@ -12,6 +12,12 @@ pub(crate) mod fork {
     }
 }
 
+/// Plain memory that threads hand to each other by atomics: models check that each access comes after the last one.
+#[cfg(not(fairlock_loom))]
+pub(crate) use core::cell::Cell;
+#[cfg(fairlock_loom)]
+pub(crate) use loom::cell::Cell;
+
 /// An atomic integer as the locks use it.
 pub trait Atomic<T>: Send + Sync + 'static {
     /// A new atomic holding `value`.

@@ -63,7 +63,7 @@ pub(crate) use local::Marks;
 pub use local::Periods;
 pub(crate) use local::Shown;
 pub use mutex::{Seat, ThinMutex};
-#[cfg(all(test, not(any(fairlock_loom, miri))))] // pool.rs
+#[cfg(all(test, not(miri)))] // pool.rs
 pub(crate) use pool::Heap;
 pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;

@@ -3,7 +3,6 @@
 //!
 //! Becoming full and thin again touches only the list of a [`Pool`].
 
-use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr;
 use std::boxed::Box;
@@ -15,6 +14,7 @@ use super::word::{Holder, Pins};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::pool::{Memory, Pool, Pooled, SMALLEST, name};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
+use crate::system::Cell;
 use crate::system::fork::PerProcess;
 
 /// A lock whose slot has this name or a later one is uncontended at once: slots should not be many.

@@ -5,6 +5,11 @@
 //! A lock becomes thin here after one acquisition that found nobody. All locks of a model
 //! share a pool, so the second lock gets the slot that the first one has left.
 
+#[path = "visible_loom.rs"]
+mod visible_loom;
+#[path = "word_loom.rs"]
+mod word_loom;
+
 use loom::cell::UnsafeCell;
 
 use core::sync::atomic::Ordering;
@@ -64,6 +69,10 @@ enum Visit {
     /// The lock is inflated, as for a thread that waits.
     Inflate,
     Trim,
+    /// The lock is inflated, and stays so.
+    WriteFull,
+    /// Others go first.
+    Yield,
     /// Where no writer is about: an attempt to read succeeds, and reading again.
     MustRead,
     /// Where nobody else is about but threads that inflate or trim.
@@ -251,6 +260,20 @@ impl Scene for Both {
                 lock.on_full(|_| ());
                 0
             }
+            WriteFull => {
+                lock.on_full(|full| {
+                    full.write();
+                    // SAFETY: a writer is alone (loom checks that).
+                    guarded.value.with_mut(|value| unsafe { *value += 1 });
+                    // SAFETY: just taken.
+                    unsafe { full.unlock_write() };
+                });
+                1
+            }
+            Yield => {
+                loom::thread::yield_now();
+                0
+            }
             Trim => {
                 lock.trim();
                 0
@@ -372,11 +395,14 @@ models! {
     nobody_is_refused_while_the_lock_is_trimmed: [&[Inflate, Trim, Inflate], &[MustWrite, MustWrite]];
     no_reader_is_refused_while_the_lock_is_trimmed: [&[Inflate, Trim], &[MustRead], &[Trim]];
     a_trim_beside_a_writer_that_waits: [&[Inflate, Trim, Write], &[Write, Trim]];
+    // A thread that comes too late makes the lock thin for another.
+    a_writer_that_is_too_late_beside_a_reader: [&[WriteFull, Read], &[TryWrite], &[Read]];
     // The slot goes from one lock to the other, and back.
     a_slot_that_changes_hands: [&[Inflate, Write, InflateOther, WriteOther], &[Write]];
     a_slot_that_changes_hands_beside_a_reader: [&[Inflate, Write, InflateOther, WriteOther], &[Read]];
     // The reader remembers the slot; while it comes the lock becomes thin, and is written.
     a_slot_that_changes_hands_beside_a_reader_that_remembers_it: [&[Inflate, Read], &[Trim, InflateOther, Write]];
+    a_slot_that_a_reader_leaves_changes_hands: [&[Inflate, Read, InflateOther, Write], &[Read]];
     a_slot_that_changes_hands_beside_attempts:
         [&[Inflate, Write, InflateOther, WriteOther], &[TryRead, TryWrite]];
 }
@@ -407,6 +433,10 @@ models! {
     a_full_lock_that_is_made_visible_beside_writers: [&[Inflate, Show], &[Write], &[Write]];
     a_full_lock_that_is_made_visible_beside_a_wait: [&[Inflate, Show, Read], &[Read, Write]];
     a_full_lock_that_is_made_visible_twice: [&[Inflate, Show, Read], &[Show, Write]];
+    // (The first Show makes what visible readers share, which in loom orders what came before.)
+    a_full_lock_that_its_writer_makes_visible: [&[Show, Inflate, Yield, Read], &[WriteFull, Show]];
+    a_counted_reader_of_a_visible_full_lock_and_a_writer:
+        [&[Inflate, Show, ReadAndSend, TryRead, LeaveSent], &[LeaveSent, Write]];
     counted_readers_of_a_visible_full_lock: [&[Inflate, Show, ReadTwice], &[Write, Read]];
     readers_of_a_visible_full_lock_that_others_give_up:
         [&[Inflate, Show, ReadAndSend, LeaveSent], &[LeaveSent, Write]];

@@ -21,11 +21,10 @@
 //!    kicked, or sleeps on the responsible waiter's timer. It does not give up but takes LOCK, if it looks before
 //!    anybody else.
 
-use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::word::{Word, is_before};
-use crate::system::{Atomic, ConstZero, System};
+use crate::system::{Atomic, Cell, ConstZero, System};
 use crate::wait::{Linked, Links, List, Parker};
 
 /// A waiter's entry in inbox and lot.

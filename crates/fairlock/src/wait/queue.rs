@@ -1,7 +1,6 @@
 //! Waiters of a lock: the place of one in its thread's frame, the FIFO queue of them, and the list of
 //! threads to wake. And the [`List`] that each queue of the crate consists of.
 
-use core::cell::Cell;
 use core::cmp;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
@@ -9,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use super::Sleeper;
 use crate::may_dangle::MayDangle;
-use crate::system::{Atomic, System};
+use crate::system::{Atomic, Cell, System};
 
 /// Which way a waiter wants the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +155,7 @@ pub(crate) struct Links<T> {
 }
 
 impl<T> Links<T> {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { next: Cell::new(core::ptr::null()), prev: Cell::new(core::ptr::null()) }
     }
 }

@@ -1,6 +1,5 @@
 //! A thread that waits for a range, and the list of those that may be overtaken.
 
-use core::cell::Cell;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
 
@@ -8,6 +7,7 @@ use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, Platform, Thread};
 use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
+use crate::system::Cell;
 use crate::wait::{Kind, Linked, Links, List};
 
 /// Who is in a waiter's way.
@@ -170,12 +170,12 @@ pub(in crate::range) struct PatientList<P: Platform> {
     list: List<RangeWaiter<P>>,
     len: u32,
     /// How many of them are awake.
-    awake: Cell<u32>,
+    awake: core::cell::Cell<u32>,
 }
 
 impl<P: Platform> PatientList<P> {
     pub(in crate::range) const fn new() -> Self {
-        Self { list: List::new(), len: 0, awake: Cell::new(0) }
+        Self { list: List::new(), len: 0, awake: core::cell::Cell::new(0) }
     }
 
     pub(in crate::range) fn is_empty(&self) -> bool {
