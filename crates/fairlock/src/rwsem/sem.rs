@@ -607,7 +607,10 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     #[inline]
     pub(crate) unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
-        self.reader_left(self.word.leave(Access::Shared, Ordering::Release));
+        let before = self.word.leave(Access::Shared, Ordering::Release);
+        if before.readers() == 1 && D::wakes_after(before) {
+            self.read_release_slow(before);
+        }
     }
 
     #[inline]
@@ -619,16 +622,10 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
             self.word.enter(Access::Shared, Ordering::Relaxed);
             return false;
         }
-        self.reader_left(before);
-        true
-    }
-
-    /// A reader has left; the word was `before`.
-    #[inline(always)]
-    fn reader_left(&self, before: Word) {
         if before.readers() == 1 && D::wakes_after(before) {
             self.read_release_slow(before);
         }
+        true
     }
 
     /// The last reader left, the word was `before`, and somebody waits.
