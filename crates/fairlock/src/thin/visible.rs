@@ -316,7 +316,7 @@ impl<P: Platform> VisibleReaders<P> {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use crate::rwsem::Policy;
 
     const ADDRESS: usize = 64;
@@ -338,6 +338,9 @@ mod tests {
         assert_eq!(readers.leave(me, ADDRESS, NAME + 1), None);
         assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
         assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        if !Native::has_process_barrier() {
+            return; // no lock becomes visible here
+        }
         assert!(enter(true));
         let full = RwSem::new(Policy::DEFAULT);
         full.read();
