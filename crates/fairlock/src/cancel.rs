@@ -231,7 +231,7 @@ mod tests {
     use fairlock_testing::{join, scope, until};
 
     use super::*;
-    use crate::platform::{Native, System, WaitOutcome};
+    use crate::platform::{Native, System, Thread, WaitOutcome};
 
     type Token = CancelToken<Native>;
 
@@ -276,6 +276,38 @@ mod tests {
                 token.cancel();
             });
         });
+    }
+
+    /// The threads of the list, from one end; the links back are those on.
+    fn listed(token: &Token) -> Vec<usize> {
+        let (mut seen, mut next) = (vec![], token.first.load(Ordering::Relaxed));
+        while let Some(thread) = Token::thread(next) {
+            let previous = thread.cancel.previous.load(Ordering::Relaxed);
+            assert_eq!(previous, seen.last().copied().unwrap_or(0));
+            seen.push(next);
+            next = thread.cancel.next.load(Ordering::Relaxed);
+        }
+        seen
+    }
+
+    #[test]
+    fn threads_are_listed_and_leave_from_anywhere_and_come_again() {
+        let threads = [(); 4].map(|()| &*Box::leak(Box::new(Thread::<Native>::new())));
+        let token = Token::new();
+        for leaves in 0..4 {
+            let mut expected = vec![];
+            for thread in threads {
+                token.list(thread);
+                expected.insert(0, thread.hint());
+                assert_eq!(listed(&token), expected);
+            }
+            for left in (0..4).map(|n| (n + leaves) % 4) {
+                token.unlist(threads[left]);
+                expected.retain(|&thread| thread != threads[left].hint());
+                assert_eq!(listed(&token), expected);
+            }
+        }
+        token.change(|| assert!(token.lock.is_locked()));
     }
 
     /// The change of another thread overtakes a `cancel`, which may have lost its way in the list.

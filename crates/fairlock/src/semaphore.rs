@@ -290,6 +290,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn nobody_takes_permits_that_a_thread_sleeps_for() {
+        let semaphore = Semaphore::new(1);
+        let word = semaphore.word.load(Ordering::Relaxed);
+        assert!(semaphore.word.exchange(word, word.asleep()).is_ok());
+        assert!(!semaphore.take(1));
+        semaphore.word.wake(Ordering::Relaxed);
+        assert!(semaphore.take(1));
+    }
+
     /// Whoever gives too few leaves the thread asleep, and that known, for the one that gives the rest.
     #[test]
     fn permits_that_come_one_by_one_wake_a_thread_that_wants_several() {

@@ -67,11 +67,11 @@ pub(crate) trait Rules<P: Platform>: Copy + Send + Sync + 'static {
     fn is_awaited(_: &Sem<P, Self>) -> bool {
         false
     }
-    /// Whether a reader that has left as the last one, with somebody queued, has to look whom to wake.
+    /// Whether a reader that has left as the last one has to look whom to wake: only if somebody waits.
     /// `before` is the word that still counted it.
     #[inline(always)]
-    fn wakes_after(_before: Word) -> bool {
-        true
+    fn wakes_after(before: Word) -> bool {
+        before.is_waited_for()
     }
     /// Such a reader has left the lock free.
     fn read_release(sem: &Sem<P, Self>);
@@ -614,7 +614,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     pub(crate) unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.leave(Access::Shared, Ordering::Release);
-        if before.is_waited_for() && before.readers() == 1 && D::wakes_after(before) {
+        if before.readers() == 1 && D::wakes_after(before) {
             self.read_release_slow(before);
         }
     }
@@ -628,7 +628,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
             self.word.enter(Access::Shared, Ordering::Relaxed);
             return false;
         }
-        if before.is_waited_for() && before.readers() == 1 && D::wakes_after(before) {
+        if before.readers() == 1 && D::wakes_after(before) {
             self.read_release_slow(before);
         }
         true

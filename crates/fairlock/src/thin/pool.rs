@@ -386,8 +386,10 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::events::{Event, EventCounts};
     use crate::platform::linux::Linux;
     use crate::thin::ThinRwSem;
+    use crate::wait::Wait;
 
     /// Where threads are simulated, a thread that looks at a lock may be switched from, and the
     /// next one that wants the list is the same thread of the system.
@@ -421,6 +423,21 @@ mod tests {
         assert_ne!(slots.take_sealed().index, slot.index);
         drop(pin);
         assert_eq!(slots.take_sealed().index, slot.index);
+    }
+
+    #[test]
+    fn what_happens_at_a_slot_is_not_counted_for_the_lock_that_had_it() {
+        static COUNTS: EventCounts = EventCounts::new();
+        let slots = Slots::<Linux, RwSem<Linux>>::new_const();
+        let slot = slots.take_sealed();
+        let count = || {
+            slot.full.write_with(Wait::until_nanos(0)).unwrap_err();
+            COUNTS.get(Event::WriteFail)
+        };
+        slot.full.head().set_events(Some(&COUNTS));
+        assert_eq!(count(), 1);
+        slots.give_up(slot);
+        assert_eq!(count(), 1);
     }
 
     /// Who reads by a slot of its record is in no count of the lock.

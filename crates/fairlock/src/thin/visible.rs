@@ -316,7 +316,80 @@ impl<P: Platform> VisibleReaders<P> {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
+    use crate::rwsem::Policy;
+
+    const ADDRESS: usize = 64;
+    const NAME: u64 = 7;
+
+    fn record() -> &'static Thread<Native> {
+        Box::leak(Box::new(Thread::new()))
+    }
+
+    /// Until the name is revoked; then the full lock counts it.
+    #[test]
+    fn a_reader_of_a_lock_elsewhere_comes_and_leaves_by_the_name_that_it_shows() {
+        let (readers, me) = (VisibleReaders::<Native>::new(), record());
+        let enter = |is_named| VisibleReaders::enter(me, ADDRESS, NAME, || is_named);
+        assert!(!enter(true), "not prepared");
+        readers.prepare(me, ADDRESS);
+        assert!(!enter(false), "the lock has another name");
+        assert!(enter(true) && !enter(true), "its slot is in use");
+        assert_eq!(readers.leave(me, ADDRESS, NAME + 1), None);
+        assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
+        assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        if !Native::has_process_barrier() {
+            return; // no lock becomes visible here
+        }
+        assert!(enter(true));
+        let full = RwSem::new(Policy::DEFAULT);
+        full.read();
+        // SAFETY: taken above.
+        assert!(unsafe { VisibleReaders::show(&full, || true) });
+        assert!(VisibleReaders::counts_any(&full));
+        // SAFETY: as above.
+        unsafe { full.unlock_read() };
+        assert!(!VisibleReaders::counts_any(&full));
+        assert!(readers.revoke(NAME, &full, 0, || true));
+        assert_eq!(full.snapshot().readers, 1);
+        assert!(!enter(true));
+        readers.prepare(me, ADDRESS);
+        assert!(enter(true), "who is counted needs its slot no more");
+        assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
+        assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        // SAFETY: the full lock counts the reader, as just said.
+        unsafe { full.unlock_read() };
+        assert!(!full.is_locked());
+    }
+
+    #[test]
+    fn a_lock_has_one_thread_s_readers_or_the_units_of_a_visible_one_after_a_fork() {
+        for (units, is_shown) in
+            [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)]
+        {
+            let (readers, me) = (VisibleReaders::<Native>::new(), record());
+            readers.prepare(me, ADDRESS);
+            assert!(VisibleReaders::enter(me, ADDRESS, NAME, || true));
+            let full = RwSem::new(Policy::DEFAULT);
+            // SAFETY: nobody is inside.
+            unsafe { full.adopt_readers(units * HELD) };
+            readers.enter_child_of(&full, NAME, is_shown);
+            let left = if is_shown { units.min(1) * HELD } else { units.min(1) };
+            assert_eq!(full.snapshot().readers, left);
+            let is_uncounted = is_shown || units == 0;
+            assert_eq!(readers.leave(me, ADDRESS, NAME), Some(is_uncounted));
+        }
+    }
+
+    #[test]
+    fn a_lock_is_looked_at_now_and_then_and_watched_less_and_less_often() {
+        let looks = |reads| VisibleReaders::<Native>::is_enough(reads);
+        assert!(looks(ENOUGH) && looks(2 * ENOUGH) && !looks(ENOUGH + 1));
+        let is_due = |times| VisibleReaders::<Native>::is_due(times);
+        assert!(
+            [1, 2, 4, 3 * LAST_PERIOD].into_iter().all(is_due) && ![3, 5].into_iter().any(is_due)
+        );
+    }
 
     #[test]
     fn the_cost_of_revoking_is_an_average_that_one_long_time_hardly_moves() {

@@ -282,6 +282,23 @@ mod tests {
         assert!(long < Pace::LOOK_EVERY as usize, "closed after {long} long sections");
     }
 
+    /// Whatever the last one measured.
+    #[test]
+    fn a_batch_begins_with_the_first_release_after_idle() {
+        let mut pace = Adaptive::<65_536>::START;
+        (pace.opened, pace.closed, pace.served, pace.served_open, pace.first) = (1, 2, 3, 3, 4);
+        let word = Word::SOLE.with_ticket().0;
+        assert!(Adaptive::<65_536>::pace(&mut pace, word, || 1_000) == Step::Continue);
+        let begun = (pace.opened, pace.closed, pace.served, pace.served_open, pace.first);
+        assert_eq!(begun, (1_000, 0, 1, 0, 0));
+        // Its last ticket is taken.
+        let word = Word::after(1).with_ticket().with_ticket().locked().closed(65_536).0;
+        for now in [2_000, 3_000] {
+            Adaptive::<65_536>::pace(&mut pace, word, || now);
+            assert_eq!((pace.closed, pace.served_open), (2_000, 2));
+        }
+    }
+
     /// Where a CPU is taken away now and then, waits are not longer than elsewhere.
     #[test]
     fn a_straggler_that_was_preempted_makes_the_next_batch_hardly_longer() {

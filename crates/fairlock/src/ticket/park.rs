@@ -307,3 +307,24 @@ impl<P: System> Lot<P> {
         self.napping -= u32::from(entry.naps.get());
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::{Native, System};
+
+    /// Its thread uses it again.
+    #[test]
+    fn an_entry_that_was_given_up_is_out_once_a_batch_begins_behind_it() {
+        let entry = Parked::new(1, &Native::thread().ticket_parker);
+        let (inbox, mut lot) = (Inbox::<Native>::new(), Lot::new());
+        // SAFETY: it is out of the lists below.
+        unsafe { inbox.push(&entry, true) };
+        lot.collect(&inbox, Word::SOLE, 8);
+        assert!(entry.naps() && lot.has_napping());
+        assert!(!lot.pop_given_up(Word::after(1)), "somebody waits");
+        assert!(entry.give_up() && !lot.pop_given_up(Word::after(2)), "it is not the first");
+        assert!(lot.pop_given_up(Word::after(1)));
+        assert!(entry.is_out() && lot.is_empty() && !lot.has_napping());
+    }
+}

@@ -557,12 +557,13 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[cfg(target_os = "linux")]
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering;
 
     #[cfg(target_os = "linux")]
     use fairlock_testing::{in_child, scope, until};
 
-    use super::{FEW_LOOKS, LOOKS, StealClock, Wait, WaitContext};
+    use super::{EMPTY, FEW_LOOKS, LOOKS, Look, NOTIFIED, StealClock, Wait, WaitContext};
     use crate::platform::{Native, System};
 
     /// The thread that asks, the holder, and those queued.
@@ -596,7 +597,12 @@ mod tests {
             });
             let other = other.recv().unwrap();
             until(|| other.is_asleep());
-            in_child(|| assert!(!other.is_asleep()));
+            in_child(|| {
+                assert!(!other.is_asleep());
+                me.enter_child();
+                me.parker.word.store(super::PARKED, Ordering::Relaxed);
+                assert!(me.is_asleep());
+            });
             ends.store(true, Ordering::Relaxed);
             other.parker.unpark();
         });
@@ -615,6 +621,25 @@ mod tests {
         assert_eq!(first, second);
         let [first, second] = deadlines(Wait::within(hour));
         assert!(first < second);
+    }
+
+    #[test]
+    fn a_thread_that_was_unparked_does_not_park() {
+        let me = Native::thread();
+        for park in [|| Native::thread().park(), || Native::thread().park_until(u64::MAX)] {
+            me.unpark();
+            assert_eq!(me.ticket_parker.word.load(Ordering::Relaxed), NOTIFIED);
+            park();
+            assert_eq!(me.ticket_parker.word.load(Ordering::Relaxed), EMPTY);
+        }
+    }
+
+    #[test]
+    fn a_look_tells_whether_a_multiple_of_a_period_lies_behind_it() {
+        for (before, now, passed) in [(8, 15, false), (7, 8, true), (15, 17, true), (0, 7, false)] {
+            let look = Look { now, since: now - before, steals: 0 };
+            assert_eq!(look.passed_multiple_of(8), passed);
+        }
     }
 
     /// Sections of no time: the clock is looked at half as often after each look, up to a limit.

@@ -483,6 +483,22 @@ mod tests {
         assert_eq!(order(&queue), [6, 2, 5, 1, 3]);
     }
 
+    /// Not before one that came earlier, nor one of a higher priority.
+    #[test]
+    fn one_that_comes_back_stands_in_front_of_those_that_came_since() {
+        for (before, expected) in [([(1, 0), (5, 0)], [1, 2, 5]), ([(3, 9), (5, 0)], [3, 2, 5])] {
+            let waiters = before.map(|(arrived, p)| with_priority(Kind::Writer, arrived, p));
+            let mut back = with_priority(Kind::Writer, 2, 0);
+            back.returns = true;
+            let mut queue = Queue::new();
+            for waiter in waiters.iter().chain([&back]) {
+                // SAFETY: they outlive the queue.
+                unsafe { queue.push(waiter) };
+            }
+            assert_eq!(order(&queue), expected);
+        }
+    }
+
     #[test]
     fn writers_go_before_readers_of_the_same_priority_but_not_of_a_higher() {
         let [low, reader, writer, high] =

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 use fairlock_testing::{join, scope, until};
 
 use super::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
-use crate::platform::Native;
+use crate::platform::{Native, System};
 use crate::range::slots::word::{Flags, Word};
 
 type Lock = RangeRwLock<Native>;
@@ -33,6 +33,24 @@ fn assert_free(lock: &Lock) {
     lock.core.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
     assert!(!lock.is_locked() && lock.ranges().is_empty());
     drop(lock.try_write(..).unwrap());
+}
+
+/// It has no turns for readers and turns for writers, which would end all the time.
+#[test]
+fn a_lock_that_a_thread_reads_and_writes_by_turns_is_taken_as_a_whole_no_longer() {
+    Native::thread(); // one without a record has no name
+    let lock = Lock::new();
+    let write = || drop(lock.write(..).unwrap());
+    (0..2).for_each(|_| write());
+    assert!(lock.is_whole());
+    let mixed = (0..).take_while(|_| {
+        write();
+        drop(lock.read(..).unwrap());
+        lock.is_whole()
+    });
+    assert!((1..1_000).contains(&mixed.take(1_000).count()));
+    (0..1_000).for_each(|_| write());
+    assert!(!lock.is_whole(), "for long");
 }
 
 /// Waits until `count` threads are queued in the tree.

@@ -428,6 +428,8 @@ impl Tree {
             assert_eq!(self.len, 0);
             return;
         }
+        let root = &self.blocks[self.root as usize];
+        assert!(root.is_leaf || root.len() > 1, "a root that nothing needs");
         let depth = self.depth(self.root);
         assert_eq!(self.check_below(self.root, NIL, depth), self.len);
         if self.len > 0 {

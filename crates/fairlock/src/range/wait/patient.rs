@@ -477,6 +477,19 @@ mod tests {
     }
 
     #[test]
+    fn whoever_gives_up_a_part_wakes_those_that_sleep_for_it() {
+        for place in [Held::Slots, Held::Stripes, Held::Tree] {
+            let lock = &lock(place);
+            let mut held = lock.write(0..10).unwrap();
+            let waiters = [writer(0..5), writer(5..10)];
+            listed(lock, &waiters, || {
+                held.shrink(5..10).unwrap();
+                assert_eq!(awake(&waiters), [true, false], "{place:?}");
+            });
+        }
+    }
+
+    #[test]
     fn a_range_that_nobody_sleeps_for_is_not_watched_when_it_was_left() {
         for place in [Held::Slots, Held::Stripes] {
             let lock = &lock(place);

@@ -324,6 +324,20 @@ mod tests {
         assert_eq!(clock.length(two, None, SHAPE), 2_000_000);
     }
 
+    /// They share the lock with those that wait.
+    #[test]
+    fn a_tenure_is_shorter_the_more_readers_have_joined() {
+        let end = |joins| {
+            let mut clock = TenureClock::new();
+            clock.first_comes(1_000_000_000, Kind::Writer, waiting(1, 1), SHAPE);
+            clock.next_takes(clock.end(), Kind::Reader, waiting(1, 1), SHAPE);
+            (0..joins).for_each(|_| clock.reader_joins());
+            clock.another_comes(waiting(1, 2), SHAPE);
+            clock.end()
+        };
+        assert!(end(8) < end(0));
+    }
+
     /// Issue: a timed wait that failed began the holder's tenure anew, so a loop of them
     /// hardly ever had the lock.
     #[test]

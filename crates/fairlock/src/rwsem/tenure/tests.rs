@@ -9,7 +9,7 @@ use super::wait::AwakeWriter;
 use super::*;
 use crate::events::EventCounts;
 use crate::platform::{Native, System};
-use crate::wait::{INVITED, WAITING, Wait, Waiter};
+use crate::wait::{INVITED, NEXT, WAITING, Wait, Waiter};
 
 impl<P: Platform> Turns<P> {
     /// As if others waited, or did not any more.
@@ -412,6 +412,97 @@ fn an_invited_reader_that_gives_up_has_others_invited() {
     });
     wakes.wake_all();
     // SAFETY: the first reader is inside.
+    unsafe { lock.unlock_read() };
+}
+
+/// Or else it would look again and again.
+#[test]
+fn an_invited_reader_that_comes_too_late_waits_as_before() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    lock.write();
+    let [first, second] = [(); 2].map(|()| Waiter::new(Access::Shared, me, 0, 0));
+    let mut wakes = FewWakes::new();
+    lock.with_queue(|q| {
+        for waiter in [&first, &second] {
+            // SAFETY: both leave below, in this frame.
+            unsafe { lock.arrive(q, waiter, &mut wakes) };
+        }
+        for (waiter, before) in [(&first, NEXT), (&second, WAITING)] {
+            waiter.set_state(INVITED);
+            assert!(!lock.take(q, waiter, Native::now(), &mut wakes), "a writer is inside");
+            lock.decline(q, waiter);
+            assert_eq!(waiter.state(), before);
+        }
+        lock.leave(q, &first, &mut wakes);
+        lock.leave(q, &second, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// Behind a writer that is next, beside a reader that stays inside.
+#[test]
+fn an_invited_reader_joins_those_inside() {
+    static COUNTS: EventCounts = EventCounts::new();
+    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    lock.events.set(Some(&COUNTS));
+    assert!(lock.try_read());
+    let writer = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+    let mut wakes = FewWakes::new();
+    // SAFETY: it leaves below, in this frame.
+    lock.with_queue(|q| unsafe { lock.arrive(q, &writer, &mut wakes) });
+    // As in a tenure of writers: or else readers would not queue.
+    assert!(lock.word.clear(Flags::READERS_TURN, Ordering::Relaxed).is_readers_turn());
+    scope(|s| {
+        let reader = s.spawn(|| {
+            lock.wait(Access::Shared, &WaitContext::FOREVER).unwrap();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        });
+        until(|| lock.holder().queued() == 2);
+        lock.with_queue(|q| lock.invite_readers(q, 1, &mut wakes));
+        wakes.wake_all();
+        join(reader);
+    });
+    assert_eq!(COUNTS.get(Event::WakeReader), 1);
+    lock.with_queue(|q| lock.leave(q, &writer, &mut wakes));
+    // SAFETY: taken above.
+    unsafe { lock.unlock_read() };
+}
+
+/// Readers inside may be joined by others while somebody waits.
+#[test]
+fn the_tenure_is_of_those_inside_as_somebody_comes_to_wait() {
+    for is_read in [true, false] {
+        let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+        assert!(if is_read { lock.try_read() } else { lock.try_write() });
+        let waiter = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+        let mut wakes = FewWakes::new();
+        // SAFETY: it leaves below, in this frame.
+        lock.with_queue(|q| unsafe { lock.arrive(q, &waiter, &mut wakes) });
+        assert_eq!(lock.word.load(Ordering::Relaxed).is_readers_turn(), is_read);
+        lock.with_queue(|q| lock.leave(q, &waiter, &mut wakes));
+    }
+}
+
+/// Readers stay inside, of whom none would wake it.
+#[test]
+fn an_upgradable_reader_that_leaves_wakes_the_next_one() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    assert!(lock.try_read());
+    lock.upgradable_read();
+    let next = Waiter::new(Access::Upgradable, Native::thread(), 0, 0);
+    let mut wakes = FewWakes::new();
+    // SAFETY: it leaves below, in this frame.
+    lock.with_queue(|q| unsafe { lock.arrive(q, &next, &mut wakes) });
+    lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+    // SAFETY: taken above.
+    unsafe { lock.unlock_upgradable() };
+    assert!(!lock.word.load(Ordering::Relaxed).has_next_to_wake());
+    lock.with_queue(|q| lock.leave(q, &next, &mut wakes));
+    // SAFETY: taken above.
     unsafe { lock.unlock_read() };
 }
 

@@ -1,6 +1,7 @@
 //! The sixteen rules (`docs/rules.md`), as far as a test has to look inside.
 //! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
 
+use crate::events::{Event, EventCounts};
 use crate::platform::System;
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
@@ -377,6 +378,26 @@ fn rule_15_count_taken_back_wakes_the_writer_that_it_kept_out() {
             }
             join(writer);
         });
+    });
+}
+
+#[test]
+fn a_reader_that_is_granted_the_lock_is_counted_as_woken() {
+    static COUNTS: EventCounts = EventCounts::new();
+    for_each_policy(|lock| {
+        // Under the other discipline no lock is granted.
+        if let Either::Kernel(..) = &*lock.0 {
+            lock.set_events(Some(&COUNTS));
+            COUNTS.reset();
+            lock.write();
+            scope(|s| {
+                let reader = visit_asleep(&s, lock, Kind::Reader);
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+                join(reader);
+            });
+            assert_eq!(COUNTS.get(Event::WakeReader), 1);
+        }
     });
 }
 

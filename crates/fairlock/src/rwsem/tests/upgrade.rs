@@ -84,6 +84,44 @@ fn an_upgrade_that_gives_up_is_upgradable_as_before_and_lets_readers_in() {
     });
 }
 
+/// The last of the readers that an upgrade waits for may be one that only passed through.
+#[test]
+fn an_upgrade_ends_when_the_last_reader_takes_its_count_back() {
+    static COUNTS: EventCounts = EventCounts::new();
+    for_each_policy(|lock| {
+        lock.set_events(Some(&COUNTS));
+        COUNTS.reset();
+        assert!(lock.try_read());
+        scope(|s| {
+            let upgrader = s.spawn(|| {
+                lock.upgradable_read();
+                // SAFETY: upgradable, and then written.
+                unsafe { (lock.upgrade(), lock.unlock_write()) };
+            });
+            until(|| COUNTS.get(Event::SleepWriter) == 1);
+            match &*lock.0 {
+                Either::Kernel(_, lock) => lock.take_back_count(),
+                Either::Turns(_, lock) => lock.take_count_back(),
+            }
+            join(upgrader);
+        });
+    });
+}
+
+/// Such a lock is a sealed slot, which nobody in particular holds.
+#[test]
+fn nobody_upgrades_a_lock_that_is_written_as_well() {
+    for_each_policy(|lock| {
+        lock.upgradable_read();
+        lock.word.set(Flags::WRITER_LOCKED, Relaxed);
+        // SAFETY: held upgradably.
+        assert!(!unsafe { lock.try_upgrade() });
+        lock.word.clear(Flags::WRITER_LOCKED, Relaxed);
+        // SAFETY: as above.
+        unsafe { lock.unlock_upgradable() };
+    });
+}
+
 /// A thread that waits for the upgradable place gets it although readers stay inside.
 #[test]
 fn an_upgradable_place_is_handed_on_beside_readers() {

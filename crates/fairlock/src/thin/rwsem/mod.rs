@@ -925,6 +925,14 @@ mod tests {
         assert!(marks::find::<Native, _>(lock).is_some(), "the thread remembers it");
     }
 
+    /// As by a thread that gave up before it came so far.
+    #[test]
+    fn a_lock_that_nobody_has_used_since_it_was_inflated_is_trimmed() {
+        let lock = Lock::new_const();
+        assert!(lock.inflate(lock.load()).is_ok());
+        assert!(lock.is_inflated() && lock.trim() && !lock.is_inflated());
+    }
+
     /// A thread remembers a lock by its address. Another lock may be there by now, and the slot
     /// another lock's, which somebody holds.
     #[test]
