@@ -58,16 +58,37 @@ impl Line {
         if self.has_copy(reader, now) { now + costs.load } else { self.fetch(reader, now, costs) }
     }
 
+    /// The same load, if nobody asks when it is done.
+    #[inline]
+    pub(crate) fn read_in_vain(&mut self, reader: Place, now: u64, costs: &Costs) {
+        if self.has_copy(reader, now) {
+            return;
+        }
+        if self.is_shared() {
+            self.serve(reader, now, costs);
+            costs.vary_nothing();
+        } else {
+            self.fetch(reader, now, costs);
+        }
+    }
+
+    /// Another copy of a shared line; returns when it leaves.
+    #[inline]
+    fn serve(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
+        let start = now.max(self.ready);
+        self.share(reader);
+        self.ready = start + costs.serve;
+        start
+    }
+
     /// A load by a reader that has no copy.
     #[inline(never)]
     fn fetch(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
-        let start = now.max(self.ready);
         if self.is_shared() {
             let nearest = self.sockets_apart(reader, costs).min().unwrap_or(0);
-            self.share(reader);
-            self.ready = start + costs.serve;
-            return start + costs.vary(nearest);
+            return self.serve(reader, now, costs) + costs.vary(nearest);
         }
+        let start = now.max(self.ready);
         let Some(last) = &mut self.last else {
             let done = start + costs.vary(costs.memory);
             self.own(reader, done);

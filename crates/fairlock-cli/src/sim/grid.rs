@@ -82,8 +82,6 @@ pub fn program_base(form: Option<Form>) -> &'static str {
 /// reading a sleeping lock they are busy for this long.
 const WRITE_NS: u32 = 10_000_000;
 const READ_NS: u32 = 50_000_000;
-/// Unless told otherwise, its threads go on and halt by turns, for this many clock ticks each.
-const HALT_TICKS: f64 = 5.0;
 /// The length of the section on disjoint ranges.
 const DISJOINT_NS: u32 = 10_000;
 /// How long a thread of the published ebizzy is busy between two sections. It is not published, and
@@ -105,11 +103,12 @@ pub fn with_guests(machine: &Machine, cell: &Cell) -> Result<Machine, Error> {
     Machine::new(machine.name(), description).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// For how long the threads of this cell go on, and then halt, by turns; zero if they do not halt.
-pub fn halt_ns(machine: &Machine, cell: &Cell) -> u64 {
+/// A clock tick in nanoseconds, if the threads of this cell go on and halt by turns, as those of lock torture do unless told otherwise;
+/// zero if they do not halt.
+pub fn halt_tick_ns(machine: &Machine, cell: &Cell) -> u64 {
     match cell.case {
         Case::FullWrite | Case::FullRead | Case::FullMixed => {
-            (HALT_TICKS * machine.description().scheduler.tick_ns) as u64
+            machine.description().scheduler.tick_ns as u64
         }
         _ => 0,
     }

@@ -44,8 +44,8 @@ pub struct SimCell {
     pub machine: Arc<Machine>,
     /// Nanoseconds between two operations of a thread, beyond those of the workload.
     pub gap_ns: u64,
-    /// How long threads go on, and then halt, by turns; zero if they do not halt.
-    pub halt_ns: u64,
+    /// A clock tick, if threads go on and halt by turns; zero if they do not halt.
+    pub halt_tick_ns: u64,
     /// What a look of the workload at its clock takes, where it is to be as on real threads.
     pub look_ns: u64,
 }
@@ -151,10 +151,10 @@ fn cells_on(
     let mut cells: Vec<SimCell> = Vec::new();
     for cell in all.iter().filter(|cell| flags.case.is_empty() || flags.case.contains(&cell.case)) {
         let machine = Arc::new(grid::with_guests(machine, cell)?);
-        let halt_ns = grid::halt_ns(&machine, cell);
+        let halt_tick_ns = grid::halt_tick_ns(&machine, cell);
         for lock in locks_of(grid, cell, flags)? {
             let cell = Cell { lock: lock.to_owned(), ..cell.clone() };
-            cells.push(SimCell { halt_ns, ..on(&machine, cell, flags) });
+            cells.push(SimCell { halt_tick_ns, ..on(&machine, cell, flags) });
         }
     }
     Ok(cells)
@@ -211,7 +211,7 @@ fn on(machine: &Arc<Machine>, cell: Cell, flags: &SimFlags) -> SimCell {
         ..cell
     };
     let lock = cell.lock.clone();
-    SimCell { cell, lock, machine: Arc::clone(machine), gap_ns: 0, halt_ns: 0, look_ns: 0 }
+    SimCell { cell, lock, machine: Arc::clone(machine), gap_ns: 0, halt_tick_ns: 0, look_ns: 0 }
 }
 
 /// The locks that were asked for, or else the grid's, as far as they can do this workload.

@@ -69,12 +69,12 @@ pub fn run(
 }
 
 fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
-    let SimCell { cell, lock, machine, gap_ns, halt_ns, look_ns } = cell;
+    let SimCell { cell, lock, machine, gap_ns, halt_tick_ns, look_ns } = cell;
     let lock = locks::find(lock)?;
     let machine = Arc::clone(machine);
     // SAFETY: this thread runs the cell, whose locks are made for it and dropped with it.
     let testbed =
-        unsafe { Simulated::new(machine, *gap_ns, *halt_ns, *look_ns, recorder.cloned()) };
+        unsafe { Simulated::new(machine, *gap_ns, *halt_tick_ns, *look_ns, recorder.cloned()) };
     let report = lock.run(&Cell { seed, ..cell.clone() }, &testbed)?;
     let (free, long_waits, events) = (testbed.free(), testbed.long_waits(), testbed.events());
     Ok(CellReport { free: Some(free), long_waits, events, ..report })

@@ -49,7 +49,16 @@ pub(crate) struct Costs {
     sockets: usize,
     /// The cost between each two sockets, in one row for each socket.
     between: Vec<u64>,
+    /// How many different costs a transfer has.
+    pub(crate) distances: usize,
+    /// Where among them, the least first, is that within a core, within a cluster, and between each two sockets.
+    nth_smt: usize,
+    nth_cluster: usize,
+    nth_between: Vec<usize>,
 }
+
+/// From a number of `Costs::vary` to the next one.
+const SPLITMIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Costs {
     pub(crate) fn new(d: &Description, seed: u64) -> Self {
@@ -61,6 +70,12 @@ impl Costs {
                 hops => ps(l.hop_ns[hops - 1]),
             }
         });
+        let between: Vec<_> = between.collect();
+        let (smt, cluster) = (ps(l.smt_ns), ps(l.cluster_ns));
+        let mut distances = [&between[..], &[smt, cluster]].concat();
+        distances.sort_unstable();
+        distances.dedup();
+        let nth = |far: &u64| distances.partition_point(|other| other < far);
         Self {
             load: ps(i.load_ns),
             store: ps(i.store_ns),
@@ -72,8 +87,8 @@ impl Costs {
             wake_sleeper: ps(c.wake_sleeper_ns),
             yielding: ps(c.yield_ns),
             barrier: BarrierCosts::new(&d.barrier),
-            smt: ps(l.smt_ns),
-            cluster: ps(l.cluster_ns),
+            smt,
+            cluster,
             memory: ps(l.memory_ns),
             fill: ps(l.fill_ns),
             in_flight: u64::from(l.in_flight),
@@ -83,7 +98,11 @@ impl Costs {
             random: Cell::new(seed),
             hold: (l.hold * 1024.0).round() as u64,
             sockets,
-            between: between.collect(),
+            nth_smt: nth(&smt),
+            nth_cluster: nth(&cluster),
+            nth_between: between.iter().map(nth).collect(),
+            distances: distances.len(),
+            between,
         }
     }
 
@@ -98,6 +117,18 @@ impl Costs {
         }
     }
 
+    /// How many lesser costs than this one a [`transfer`](Self::transfer) can have.
+    #[inline]
+    pub(crate) fn nth_distance(&self, a: Place, b: Place) -> usize {
+        if a.core == b.core {
+            self.nth_smt
+        } else if a.cluster == b.cluster {
+            self.nth_cluster
+        } else {
+            self.nth_between[a.socket as usize * self.sockets + b.socket as usize]
+        }
+    }
+
     /// As [`transfer`](Self::transfer), between two sockets; within one socket, between its
     /// clusters.
     pub(crate) fn between(&self, a: u16, b: u16) -> u64 {
@@ -107,11 +138,17 @@ impl Costs {
     /// How long a transfer takes this time.
     pub(crate) fn vary(&self, usual: u64) -> u64 {
         // SplitMix64: a number costs less than the look-up of its factor.
-        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let state = self.random.get().wrapping_add(SPLITMIX);
         self.random.set(state);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         self.spread.vary(usual, mixed ^ (mixed >> 31))
+    }
+
+    /// As [`vary`](Self::vary), where it does not matter how long: later ones take what they would.
+    #[inline]
+    pub(crate) fn vary_nothing(&self) {
+        self.random.set(self.random.get().wrapping_add(SPLITMIX));
     }
 
     /// How long work takes beside that of another thread of the core.

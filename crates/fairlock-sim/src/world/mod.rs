@@ -35,8 +35,8 @@ const HOST: usize = 1;
 /// Threads do not begin at the same instant, but within this time.
 const START_SPREAD: u64 = 10_000_000;
 
-/// A thread, beside what the level of threads knows of it. What a spinner needs whose line was written is in one
-/// cache line of the real machine.
+/// A thread, beside what the level of threads knows of it. What a spinner needs whose line was written, and what others
+/// of the core ask for, is in one cache line of the real machine.
 #[repr(C, align(64))]
 struct Thread {
     spin: Option<Spin>,
@@ -45,10 +45,10 @@ struct Thread {
     /// When its operation is done, if it is running one.
     operation: Ticket,
     done: u64,
-    /// What its operation still needs once the thread has a CPU.
-    rest: u64,
     /// Until then it executes pauses.
     pauses_until: u64,
+    /// What its operation still needs once the thread has a CPU.
+    rest: u64,
     /// How the last spin ended.
     content: bool,
     /// How the last sleep ended.
@@ -102,6 +102,8 @@ pub(crate) struct World<'env> {
     stolen: Option<StolenTimes>,
     gone: CpuSet,
     threads: Vec<Thread>,
+    /// The spinners of a line that was written, by their distance: lists that are empty otherwise.
+    by_distance: Vec<Vec<u32>>,
     /// The thread that runs, and where.
     running: u32,
     here: Place,
@@ -140,8 +142,10 @@ impl<'env> World<'env> {
         } else {
             levels.push(Level::new(physical, Tunables::new(&d.scheduler), false));
         }
+        let costs = Costs::new(d, seed);
         Self {
-            costs: Costs::new(d, seed),
+            by_distance: vec![Vec::new(); costs.distances],
+            costs,
             threads_per_core: d.topology.threads_per_core,
             guest_cpus: d.guests.as_ref().map_or(0, |guests| guests.cpus),
             placement: d.topology.placement,

@@ -27,44 +27,38 @@ impl World<'_> {
         self.observe(thread, ThreadState::Spinning);
     }
 
-    /// A line that is spun on was written.
+    /// A line that is spun on was written. The requests of those nearer to the writer arrive first; others stay in
+    /// order.
     pub(super) fn tell_spinners(&mut self, line: u32) {
-        let mut spinners = std::mem::take(&mut self.memory.cell(line).spinners);
-        if spinners.len() > 1 {
-            self.sort_by_distance(&mut spinners);
-        }
-        spinners.retain(|&thread| {
+        let mut by_distance = std::mem::take(&mut self.by_distance);
+        for thread in self.memory.cell(line).spinners.drain(..) {
             let place = self.threads[thread as usize].place;
-            let loaded = self.memory.cell(line).line.read(place, self.now, &self.costs);
-            self.operations.reloads += 1;
-            let t = &mut self.threads[thread as usize];
-            let Some(spin) = &mut t.spin else { return false };
-            if !spin.look.holds() {
-                return true;
+            by_distance[self.costs.nth_distance(self.here, place)].push(thread);
+        }
+        for thread in by_distance.iter_mut().flat_map(|threads| threads.drain(..)) {
+            if !self.tell(thread, line) {
+                self.memory.cell(line).spinners.push(thread);
             }
-            spin.watching = false;
-            // The spinner may be in the middle of a pause.
-            let done = loaded + self.random_below(self.costs.pause);
-            self.plan(thread, done);
-            false
-        });
-        self.memory.cell(line).spinners = spinners;
+        }
+        self.by_distance = by_distance;
     }
 
-    /// Puts those first that are nearer to the writer: their requests arrive first. Others stay in order. There are few
-    /// distances, so one pass for each takes less than to compare each two.
-    fn sort_by_distance(&self, spinners: &mut Vec<u32>) {
-        let far = |thread: u32| self.costs.transfer(self.here, self.threads[thread as usize].place);
-        let mut left: Vec<_> = spinners.drain(..).map(|thread| (far(thread), thread)).collect();
-        while let Some(nearest) = left.iter().map(|&(far, _)| far).min() {
-            left.retain(|&(far, thread)| {
-                let stays = far != nearest;
-                if !stays {
-                    spinners.push(thread);
-                }
-                stays
-            });
+    /// The line of a spinner was written; returns whether the spinner will look.
+    fn tell(&mut self, thread: u32, line: u32) -> bool {
+        self.operations.reloads += 1;
+        let t = &mut self.threads[thread as usize];
+        let spin = t.spin.as_mut().expect("a thread among the spinners of a line spins");
+        let line = &mut self.memory.cell(line).line;
+        if !spin.look.holds() {
+            line.read_in_vain(t.place, self.now, &self.costs);
+            return false;
         }
+        spin.watching = false;
+        let loaded = line.read(t.place, self.now, &self.costs);
+        // The spinner may be in the middle of a pause.
+        let done = loaded + self.random_below(self.costs.pause);
+        self.plan(thread, done);
+        true
     }
 
     /// A spinner sees the line again; returns whether its spin has ended.

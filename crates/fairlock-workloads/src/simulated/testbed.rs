@@ -25,8 +25,8 @@ pub struct Simulated {
     machine: Arc<Machine>,
     /// The time between two operations of a thread, in nanoseconds.
     gap_ns: u64,
-    /// Threads run and halt by turns, for this many nanoseconds each; zero: they do not halt.
-    halt_ns: u64,
+    /// A clock tick in nanoseconds, where threads run and halt by turns; zero: they do not halt.
+    halt_tick_ns: u64,
     /// A look of the workload at its own clock, in nanoseconds.
     look_ns: u64,
     recorder: Option<Recorder>,
@@ -61,14 +61,15 @@ impl Observer for Watchers {
 impl Simulated {
     /// This machine, watched by the recorder if there is one. Threads leave `gap_ns` between two
     /// operations, and look at the clock before they ask for a lock and once they have it, for `look_ns`
-    /// each time. If `halt_ns` is not zero they run and halt by turns, for that long each.
+    /// each time. If `halt_tick_ns` is not zero they run and halt by turns, as Linux' lock
+    /// torture with such a tick.
     ///
     /// # Safety
     /// As for [`begin_thin_locks`](fairlock_sim::begin_thin_locks).
     pub unsafe fn new(
         machine: Arc<Machine>,
         gap_ns: u64,
-        halt_ns: u64,
+        halt_tick_ns: u64,
         look_ns: u64,
         recorder: Option<Recorder>,
     ) -> Self {
@@ -77,7 +78,7 @@ impl Simulated {
         Self {
             machine,
             gap_ns,
-            halt_ns,
+            halt_tick_ns,
             look_ns,
             recorder,
             free: Shared::default(),
@@ -111,10 +112,31 @@ impl Simulated {
 
     /// Sleeps through a halt that has begun.
     fn halt(&self) {
-        let turn = fairlock_sim::now().checked_div(self.halt_ns);
-        if let Some(turn) = turn.filter(|turn| turn % 2 == 1) {
-            fairlock_sim::sleep((turn + 1) * self.halt_ns - fairlock_sim::now());
+        while let Some(ns) = halted_for(fairlock_sim::now(), self.halt_tick_ns) {
+            fairlock_sim::sleep(ns);
         }
+    }
+}
+
+// How the threads of Linux' lock torture halt (its `stutter`, 5 unless told otherwise, with kernel/torture.c of 2017): a timer of
+// 4 ticks runs, then one of 1, in which those that come wait awake, then one of 5, in which they look again after timers of 1.
+// Linux' timers take a tick more than asked for, so that they are never early.
+
+/// For how long they run,
+const RUN_TICKS: u64 = 5;
+/// before the halt and the next run.
+const CYCLE_TICKS: u64 = 13;
+/// Those that come at the beginning of the halt are there when it ends; the others look again and again.
+const AWAKE_TICKS: u64 = 2;
+const LOOK_TICKS: u64 = 2;
+
+/// For how long a thread that comes at `now` sleeps before it looks again, if threads halt then.
+fn halted_for(now: u64, tick: u64) -> Option<u64> {
+    let at = now.checked_rem(CYCLE_TICKS * tick)?;
+    match at / tick {
+        ..RUN_TICKS => None,
+        nth if nth < RUN_TICKS + AWAKE_TICKS => Some(CYCLE_TICKS * tick - at),
+        _ => Some(LOOK_TICKS * tick - at % tick),
     }
 }
 
@@ -204,7 +226,7 @@ impl Testbed for Simulated {
     /// Where threads halt it is the kernel's lock torture, whose sections look at the clock and pause until
     /// the time is over, so another hardware thread of the core does not lengthen them.
     fn work(&self, ns: u64) {
-        if self.halt_ns > 0 {
+        if self.halt_tick_ns > 0 {
             let pause_ns = self.machine.description().instructions.pause_ns;
             fairlock_sim::pause((ns as f64 / pause_ns).round() as u32);
         } else {
@@ -307,5 +329,23 @@ impl BlockFile for Disk {
     fn read(&self, _index: u64, _block: &mut Block) -> Result<(), Error> {
         fairlock_sim::device(DISK.as_nanos() as u64);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halted_for;
+
+    #[test]
+    fn threads_run_for_five_ticks_of_thirteen() {
+        assert_eq!(halted_for(50, 0), None);
+        for cycle in [0_u64, 1_300] {
+            let from = |at: u64| halted_for(cycle + at, 100);
+            assert_eq!((from(0), from(499)), (None, None));
+            // Awake until the halt is over.
+            assert_eq!((from(500), from(699)), (Some(800), Some(601)));
+            // Asleep, until the next tick but one.
+            assert_eq!((from(700), from(750), from(1_299)), (Some(200), Some(150), Some(101)));
+        }
     }
 }
