@@ -36,7 +36,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The lock, if it is inflated, becomes thin as soon as a thread leaves that is alone.
+    /// The lock, if it is inflated, becomes thin as soon as a thread leaves that is alone, and is no reader that remembers it.
     #[doc(hidden)]
     pub fn seem_uncontended(&self) {
         let word = self.load();
