@@ -20,10 +20,12 @@
 #define OVERTAKES 255
 #include "trace.pml"
 bool left_queue[8];
+#define is_out (!queued[me])
 #define writes(i) (errand[i] == '1')
 #define gives_up may_give_up
 #define may_turn_away true      /* no event tells that a visit has ended */
 #else
+#define is_out left     /* the thread's own: fewer states */
 #define SEES(kind, flag)
 #define gives_up (GIVE_UP && me != 0)
 #define may_turn_away gives_up
@@ -436,8 +438,8 @@ comes:
     :: queue_up();
         /* waits, until it has the lock or has given up */
         do
-        :: got || left -> break
-        :: !got && !left ->
+        :: got || is_out -> break
+        :: !got && !is_out ->
             if
             :: gives_up -> quits = true
             :: state[me] == INVITED -> acts = true
@@ -449,7 +451,10 @@ comes:
                 atomic {
                     if :: state[me] != WAITING -> take() :: else fi;
                     if
-                    :: !got && quits -> leave_queue(); left = true
+                    :: !got && quits -> leave_queue();
+#ifndef TRACE
+                        left = true
+#endif
                     :: !got && !quits -> state[me] = (next == me -> NEXT : WAITING)
                     :: else
                     fi;
@@ -465,7 +470,9 @@ comes:
     :: atomic { free_ && handoff && (overtaken < OVERTAKES || MUTANT == 9) ->
         inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi SEES('C', 'q') }
     fi;
+#ifndef TRACE
     left = false;
+#endif
     if :: !got -> goto idle :: else fi;
 has:
     assert(in_writers == 0 || (in_writers == 1 && in_readers == 0));
