@@ -5,7 +5,34 @@
  * change without it. There are two positions, so ranges are 1, 2 and 3, sets of bits; THREADS threads ask for any range,
  * to read or to write, again and again, and any but thread 0 may give up, if GIVE_UP is 1. Time is not counted: a wait may
  * be over at any moment, or, with FOREVER, never is; with FIFO nobody may be overtaken.
+ *
+ * With TRACE, a thread does what a trace of the code says (trace.pml), if it can, beside what the trace says of the
+ * others. There are four positions then.
  */
+#ifdef TRACE
+#define ALONE
+#define THREADS 8
+#define SLOTS 8
+#include "trace.pml"
+#define SPANS 15        /* every position */
+bool FIFO;
+/* What the thread is about: its range, above that whether it writes, and above that whether it has it. */
+#define about (errand[me] - '0')
+#define has_range ((about & 32) != 0)
+#define gives_up may_give_up
+/* Of a range, the positions from its start on; and up to its end. */
+#define from_start(set) (-((set) & -(set)) & SPANS)
+#define to_end(set) (((set) | (((set) & -(set)) - 1)) & SPANS)
+#define convex(set) (from_start(set) & ((set) | ((set) >> 1) | ((set) >> 2) | ((set) >> 3)))
+#define fails_at_will true
+#else
+#define SEES(kind, flag)
+#define free_to_move
+#define SPANS 3
+#define gives_up (GIVE_UP && me != 0)
+#define convex(set) (set)
+#define fails_at_will false
+#endif
 #ifndef THREADS
 #define THREADS 2
 #endif
@@ -27,8 +54,10 @@
 #ifndef VISITS
 #define VISITS 0
 #endif
+#ifndef TRACE
 #ifndef FIFO
 #define FIFO 0
+#endif
 #endif
 #ifndef FOREVER
 #define FOREVER 0
@@ -39,8 +68,6 @@
 #define N THREADS
 #define NONE 255
 #define own (N + SLOTS + me)        /* the name of a thread's entry that it did not wait for */
-#define ALL 3           /* every position */
-#define gives_up (GIVE_UP && me != 0)
 
 /* The word: which slots are taken, and which of them by writers; and its flags. */
 byte used, writers;
@@ -95,13 +122,30 @@ inline unlock() {
 #else
     locked = false;
 #endif
+#ifdef TRACE
+    wakes = wakes & ~(1 << me);
+#else
     k = 0;
     do
     :: k < N -> if :: wakes & (1 << k) -> token[k] = true :: else fi; k++
     :: else -> break
     od;
-    wakes = 0; k = 0; w = 0; way = 0; rivals = 0
+    wakes = 0;
+#endif
+    k = 0; w = 0; way = 0; rivals = 0
 }
+
+#ifdef TRACE
+inline wake_all() {
+    do
+    :: atomic { wakes && c_expr { events[now.at].kind == 'U' } ->
+        c_code { Pthread->k = events[now.at].flag - '0'; };
+        if :: wakes & (1 << k) :: else -> failed = true fi;
+        wakes = wakes & ~(1 << k); k = 0 SEES('U', 0) }
+    :: !wakes -> break
+    od
+}
+#endif
 
 #define passes(i) (MUTANT == 13 && i < N && state[i] == QUEUED)
 /* `found`: whether an entry before place `k` conflicts with `who`. */
@@ -126,7 +170,7 @@ inline remove(who) {
     do :: line[k] != who -> k++ :: else -> break od;
     do :: k + 1 < entries -> line[k] = line[k + 1]; k++ :: else -> break od;
     entries--; line[entries] = 0;
-    if :: listed > 0 -> left = left | span[who] :: else fi;
+    if :: listed > 0 -> left = convex(left | span[who]) :: else fi;
     found = (who < N && state[who] == QUEUED);
     if
     :: found -> no_longer_queued(who); state[who] = OUT
@@ -161,8 +205,8 @@ inline grant(who) {
 /* Extends the hull, changes the word, and sees the slots that were taken before. */
 inline publish(who, waits) {
     if
-    :: MUTANT == 3 -> atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }; hull = hull | span[who]
-    :: else -> hull = hull | span[who]; atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }
+    :: MUTANT == 3 -> atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }; hull = convex(hull | span[who])
+    :: else -> hull = convex(hull | span[who]); atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }
     fi
 }
 
@@ -173,7 +217,7 @@ inline enqueue(who) {
     do
     :: k < SLOTS && (rivals & (1 << k)) && !moved[k] && MUTANT != 4 ->
         d_step {
-            span[N + k] = (packed[k] == 0 -> (MUTANT == 5 -> 0 : ALL) : packed[k]);
+            span[N + k] = (packed[k] == 0 -> (MUTANT == 5 -> 0 : SPANS) : packed[k]);
             if
             :: span[N + k] & span[who] ->
                 writes[N + k] = ((writers & (1 << k)) != 0); moved[k] = true; line[entries] = N + k; entries++
@@ -230,6 +274,7 @@ inline watch(who) {
 #define LOOK_ALL 1
 #define LOOK_AT 2       /* those that wait for a part of `what` */
 #define LOOK_FOR 3      /* those that sleep for `what` */
+#define LOOK_LATE 4     /* all, even those that wait for others that are awake */
 
 /* `wake_free`: wakes those that can go on, and do not wait for each other; the first that cannot is `vain`. */
 inline wake_free() {
@@ -240,7 +285,7 @@ inline wake_free() {
         d_step {
             j = 0; found = awake(w);
             if
-            :: awake(w) -> awakes = awakes | (1 << w)
+            :: awake(w) -> awakes = (look == LOOK_LATE -> awakes : awakes | (1 << w))
             :: else ->
                 do
                 :: j < N -> if :: (awakes & (1 << j)) && conflict(j, w) -> found = true :: else fi; j++
@@ -290,7 +335,7 @@ inline count_awake() {
 }
 
 /* `Queue::settle`, before the lock is left: the hull, the word and what is shown follow what is in the tree. */
-inline settle_and_unlock() {
+inline settle() {
     d_step {
         k = 0; waiting = false;
         do :: k < N -> waiting = waiting || state[k] == QUEUED; k++ :: else -> break od;
@@ -300,7 +345,7 @@ inline settle_and_unlock() {
         :: else -> break
         od;
         p = 0; k = 0; hull = 0;
-        do :: k < entries -> hull = hull | span[line[k]]; k++ :: else -> break od;
+        do :: k < entries -> hull = convex(hull | span[line[k]]); k++ :: else -> break od;
         k = 0; tree = tree && entries > 0; queued = queued && waiting; waiting = false;
         count_awake();
         look = 0; what = left; left = 0;
@@ -324,11 +369,20 @@ inline settle_and_unlock() {
         :: else -> shown = SLEEP
         fi;
         alert = 0; vain = 0; woken = false; look = 0; what = 0;
-        unlock()
+        unlock() SEES('C', 'q')
     }
 }
 
 /* ---- in ---- */
+
+/* Its bounds hold each by itself. */
+inline look_at_hull() {
+#ifdef TRACE
+    above = from_start(hull); with_tree = (above & span[me]) && (to_end(hull) & span[me]); above = 0
+#else
+    with_tree = ((hull & span[me]) != 0)
+#endif
+}
 
 /* Looks at the slots in `rivals`, which were taken before. `has_tree`: under the tree lock. */
 inline look_at_rivals(has_tree) {
@@ -344,16 +398,14 @@ inline look_at_rivals(has_tree) {
         :: packed[k] == 0 ->
             if
             :: atomic { used & (1 << k) -> missed = true }      /* it has looked often enough */
-            :: atomic { !(used & (1 << k)) -> rivals = rivals_of(me) & ~(has_slot -> mine : 0); with_tree = tree;
-                unknown = !has_tree && queued };
-                unknown = unknown || (!has_tree && with_tree && (hull & span[me]))
+            :: atomic { !(used & (1 << k)) -> rivals = rivals_of(me) & ~(has_slot -> mine : 0) }
             fi
         fi
     od;
     if
     :: looked && !has_tree && !missed && !unknown ->
         d_step { with_tree = tree; unknown = queued };
-        unknown = unknown || (with_tree && (hull & span[me]))
+        if :: with_tree && !unknown -> look_at_hull(); unknown = with_tree :: else fi
     :: else
     fi;
     d_step { rivals = 0; looked = false; with_tree = false; k = 0 }
@@ -376,13 +428,13 @@ inline leave_slot() { used = used & ~mine; writers = writers & ~mine; has_slot =
 inline try_slot() {
     d_step {
         unknown = queued || (tree && with_tree); with_tree = false;
-        if :: !unknown -> take_slot(!(used & mine)); unknown = !has_slot :: else fi
+        if :: !unknown -> take_slot(!(used & mine)); unknown = !has_slot :: else fi SEES('C', 0)
     };
     if
     :: has_slot ->
-        packed[s] = span[me];
+        atomic { packed[s] = span[me] SEES('C', 0) };
         /* Once more: the hull may have grown since. */
-        if :: with_tree && MUTANT != 12 -> unknown = ((hull & span[me]) != 0) :: else fi;
+        if :: with_tree && MUTANT != 12 -> look_at_hull(); unknown = with_tree :: else fi;
         look_at_rivals(false);
         hold = (!missed && !unknown)
     :: else
@@ -462,6 +514,15 @@ inline wake_patient() {
     if :: alert > 0 -> watched = watched | mine :: else fi
 }
 
+/* `wake_if_late`: who is awake does not look. Some of the others have waited for too long. */
+inline wake_if_late() {
+    do
+    :: break
+    :: listed > 0 && !FOREVER -> d_step { w = patient[0]; unlist(w) }; enqueue(w)
+    od;
+    look = LOOK_LATE; wake_free()
+}
+
 /* What a thread does under the tree lock. */
 #define ASK 1           /* `try_beside_tree` */
 #define TELL 2          /* `tell_that_slot_was_left` */
@@ -472,8 +533,12 @@ inline wake_patient() {
 #define TAKE_OUT 7      /* `take_out`: `granted` if it came too late */
 #define REMOVE 8        /* `release_node` */
 #define REST 9
+#define LATE 10         /* `wake_if_late` */
 
-proctype thread(byte me) {
+proctype thread(byte me) free_to_move {
+#ifdef TRACE
+    byte above;
+#endif
     byte op, k, j, s, w, p, way, rivals, wakes, alert, awakes, marks, blocked, vain, node, look, what, visits;
     bool found, waiting, woken, looked, missed, unknown, with_tree, has_slot, tells, hold, over, rested, naps, early,
         granted, quits, waits, leaves, timer;
@@ -484,6 +549,10 @@ comes:
     atomic {
         hold = false; leaves = false; waits = false; quits = false; rested = false; node = 0; op = 0; wants[me] = false;
         first[me] = 0; span[me] = 0; span[own] = 0; writes[me] = false; writes[own] = false; token[me] = false;
+#ifdef TRACE
+        !has_range -> span[me] = about & SPANS; writes[me] = ((about & 16) != 0)
+    };
+#else
         if :: VISITS > 0 && visits == VISITS -> goto goes :: else fi;
         visits = visits + (VISITS > 0);
         if
@@ -492,20 +561,25 @@ comes:
 #endif
         :: RANGES == 1 || me != 0 -> span[me] = 1
         :: RANGES > 1 && (me != 0 || RANGES > 2) -> span[me] = 2
-        :: RANGES > 1 && (me == 0 || RANGES > 2) -> span[me] = ALL
+        :: RANGES > 1 && (me == 0 || RANGES > 2) -> span[me] = SPANS
         fi;
         if :: writes[me] = true :: READS fi;
         wants[me] = true
     };
+#endif
 attempt:
+#ifdef TRACE
+    look_at_hull();
+#else
     atomic { k = 0; first[me] = 0;
         do
         :: k < N -> if :: state[k] == QUEUED && k != me -> first[me] = first[me] | (1 << k) :: else fi; k++
         :: else -> break
         od;
         k = 0;
-        with_tree = ((hull & span[me]) != 0)        /* of `try_slot` */
+        look_at_hull()          /* of `try_slot` */
     };
+#endif
     try_slot();
     if
     :: hold -> goto tried
@@ -520,39 +594,52 @@ tried:
     :: !hold && !waits ->
         if
         :: gives_up -> goto comes
+        :: fails_at_will -> goto attempt        /* it spins */
         :: d_step { waits = true; early = !FIFO; op = QUEUE }; goto section  /* `queue_awake`: for a moment */
+        :: fails_at_will && !FIFO -> d_step { waits = true; op = LIST }; goto section   /* too many wait */
         fi
     :: hold && waits -> op = TAKE_OUT; goto section
     :: !hold && waits -> if :: quits -> op = TAKE_OUT :: else -> op = REST fi; goto section
     fi;
 
-looks:
+again:
     if
     :: state[me] == GRANTED -> d_step { node = me; hold = true; first[me] = 0 }; goto has
     :: state[me] == AWAKE -> goto attempt
     :: (state[me] == QUEUED && early) || (state[me] != GRANTED && state[me] != AWAKE && quits) -> op = TAKE_OUT; goto section
+    :: fails_at_will && gives_up && !quits -> quits = true; goto again
     :: state[me] == QUEUED && !early && !quits
     :: state[me] == ASLEEP && !quits -> op = REST; goto section
     fi;
 sleeps:
+#ifndef TRACE           /* a sleep is no event */
     if
     :: d_step { token[me] -> token[me] = false }
     :: timer            /* its patience may end */
     :: gives_up -> quits = true
     fi;
+#endif
     timer = false;
-    goto looks;
+    goto again;
 
 releases:               /* `release_slot` */
-    packed[s] = 0;
-    d_step { tells = queued; leave_slot() };
+#ifdef TRACE
+    leaves == has_range ->
+#endif
+    atomic { packed[s] = 0 SEES('C', 0) };
+    d_step { tells = queued; leave_slot() SEES('C', 0) };
     if :: tells && MUTANT != 11 -> tells = false; op = TELL; goto section :: else fi;
 told:
     tells = false;
     if
-    :: (watched & mine) && shown == NOBODY -> op = UNWATCH; goto section
-    :: (watched & mine) && shown == SLEEP && MUTANT != 9 -> op = WAKE; goto section
-    :: else             /* if one is awake, that one looks */
+    :: !(watched & mine)
+    :: watched & mine ->
+        if
+        :: shown == NOBODY -> op = UNWATCH; goto section
+        :: shown == SLEEP && MUTANT != 9 -> op = WAKE; goto section
+        :: shown == WAKEFUL || MUTANT == 9      /* if one is awake, that one looks, */
+        :: shown == WAKEFUL -> op = LATE; goto section  /* unless it is late */
+        fi
     fi;
 released:
     s = 0;
@@ -563,6 +650,10 @@ released:
     fi;
 
 section:
+#ifdef TRACE
+    atomic {            /* the schedules do not interrupt it */
+    op != REMOVE || leaves == has_range;
+#endif
     atomic {
 #ifdef LIVE
         turn = ticket; ticket = (ticket + 1) % N };
@@ -595,17 +686,22 @@ section:
         if :: way < TREE -> state[me] = AWAKE :: else fi
     :: op == QUEUE -> token[me] = false; enqueue(me)
     :: op == REST -> rest()
+    :: op == LATE -> wake_if_late()
     :: else
     fi;
-    settle_and_unlock();
+    settle();
+#ifdef TRACE
+    };
+    wake_all();
+#endif
     if
     :: op == ASK -> goto tried
     :: op == TELL -> goto told
-    :: op == UNWATCH || op == WAKE -> goto released
-    :: op == LIST || op == QUEUE -> goto looks
+    :: op == UNWATCH || op == WAKE || op == LATE -> goto released
+    :: op == LIST || op == QUEUE -> goto again
     :: op == REST ->
         if
-        :: naps || over -> d_step { naps = false; over = false }; goto looks
+        :: naps || over -> d_step { naps = false; over = false }; goto again
         :: else -> timer = !FOREVER; goto sleeps
         fi
     :: op == REMOVE -> if :: leaves -> goto comes :: else -> goto has fi
@@ -614,6 +710,7 @@ section:
         :: hold && granted -> d_step { granted = false; first[me] = 0; op = REMOVE }
         :: hold && !granted -> goto has
         :: !hold && granted -> d_step { granted = false; node = me; hold = true; first[me] = 0 }; goto has
+        :: !hold && !granted && early && gives_up -> goto comes
         :: !hold && !granted && early -> d_step { early = false; op = LIST }
         :: !hold && !granted && !early -> goto comes
         fi;
@@ -622,28 +719,92 @@ section:
 
 has:
     atomic {
+#ifndef TRACE
         do :: j < N -> assert(j == me || !holds[j] || !conflict(me, j)); j++ :: else -> break od;
         j = 0;
         do :: j < N -> assert(!(first[me] & (1 << j)) || !conflict(me, j)); j++ :: else -> break od;
-        j = 0; holds[me] = true; wants[me] = false; first[me] = 0; waits = false; early = false; quits = false; rested = false
+        j = 0; holds[me] = true; wants[me] = false;
+#endif
+        first[me] = 0; waits = false; early = false; quits = false; rested = false
     };
     d_step { holds[me] = false; leaves = true; op = REMOVE };
     if :: has_slot -> goto releases :: else -> goto section fi;
 
+#ifndef TRACE
 goes:
     gone++
+#endif
 }
 
+#ifdef TRACE
+c_code {
+/* Slots that are taken, and by writers; 1 TREE and 2 QUEUED; the range in each slot; the hull; what is shown, and what is watched. Then what
+ * is in the tree, and those that may be overtaken: state, whose, range, kind, and what it sleeps for. */
+static void state_text(char *text)
+{   int i, name, way;
+    text += sprintf(text, "%02x %02x %d ", now.used, now.writers, now.tree + 2 * now.queued);
+    for (i = 0; i < SLOTS; i++) text += sprintf(text, "%x", now.packed[i]);
+    text += sprintf(text, " %x %d%02x", now.hull, now.shown, now.watched);
+    for (i = 0; i < now.entries; i++)
+    {   name = now.line[i];
+        text += sprintf(text, " %c%d%x%c-", name >= N + SLOTS ? 'o' : name >= N ? 's' : now.state[name] == QUEUED ? 'q' : 'g',
+            name % N, now.span[name], "rw"[now.writes[name]]);
+    }
+    for (i = 0; i < now.listed; i++)
+    {   name = now.patient[i]; way = now.sleeps_for[name];
+        text += sprintf(text, " %c%d%x%c%c", now.state[name] == AWAKE ? 'A' : 'Z', name, now.span[name], "rw"[now.writes[name]],
+            way >= SLOT ? '0' + way - SLOT : "-?t"[way]);
+    }
+}
+
+static void set_state(const char *text)
+{   unsigned used, writers, flags, hull, watched, i, name, span;
+    unsigned shown;
+    char slots[SLOTS + 1], state, kind, way;
+    sscanf(text, "%x %x %u %8s %x %1u%2x", &used, &writers, &flags, slots, &hull, &shown, &watched);
+    now.used = used; now.writers = writers; now.tree = flags & 1; now.queued = flags >> 1; now.hull = hull;
+    now.shown = shown; now.watched = watched;
+    for (i = 0; i < SLOTS; i++) now.packed[i] = slots[i] <= '9' ? slots[i] - '0' : slots[i] - 'a' + 10;
+    for (i = 0; i < 2 * N + SLOTS; i++)
+    {   now.line[i] = 0;
+        if (i != now.one) now.span[i] = now.writes[i] = 0;
+    }
+    for (i = 0; i < SLOTS; i++) now.moved[i] = 0;
+    for (i = 0; i < N; i++) now.state[i] = now.patient[i] = now.sleeps_for[i] = 0;
+    now.entries = now.listed = 0;
+    for (i = 0; i < 5; i++) text = strchr(text, ' ') + 1;
+    while ((text = strchr(text, ' ')))
+    {   sscanf(++text, "%c%1u%1x%c%c", &state, &name, &span, &kind, &way);
+        if (state == 'A' || state == 'Z')
+        {   now.patient[now.listed++] = name;
+            now.sleeps_for[name] = way == '-' ? 0 : way == '?' ? UNKNOWN : way == 't' ? TREE : SLOT + way - '0';
+            now.state[name] = state == 'A' ? AWAKE : ASLEEP;
+        } else
+        {   if (state == 's') now.moved[name] = 1;
+            else if (state != 'o') now.state[name] = state == 'q' ? QUEUED : GRANTED;
+            name += state == 's' ? N : state == 'o' ? N + SLOTS : 0;
+            now.line[now.entries++] = name;
+        }
+        now.span[name] = span; now.writes[name] = kind == 'w';
+    }
+}
+}
+#else
 /* When all have gone, nothing is left of them. */
 active proctype monitor() {
     gone == N;
     assert(!used && !writers && !tree && !queued && !hull && !shown && !watched && !entries && !listed);
     assert(!packed[0] && !packed[SLOTS - 1] && !moved[0] && !moved[SLOTS - 1])
 }
+#endif
 
 init {
+#ifdef TRACE
+    atomic { begin_trace(); c_code { now.FIFO = !strncmp(names[now.which], "range:fifo", 10); }; run thread(one) }
+#else
     byte i;
     atomic { do :: i < N -> run thread(i); i++ :: else -> break od }
+#endif
 }
 
 #ifdef LIVE

@@ -2,8 +2,10 @@
  *
  * One step here is one atomic operation on the lock's word, or all that a thread does under the queue
  * lock. Time is one bit: `over`, which the process `clock` sets at any moment
- * while somebody waits, and at some moment. Thread i writes if i < WRITERS, else it reads.
- * Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1.
+ * while somebody waits, and at some moment. The first WRITERS threads write, the others read; with READERS_FIRST the
+ * first READERS threads read. Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1. With BY_EXCHANGE a
+ * reader that may give up does not count itself before it has looked; with HOLDERS_CLOSE each holder closes the lock at the
+ * end of a tenure.
  *
  * With TRACE, the model does what a trace of the code says (trace.pml), if it can.
  */
@@ -18,10 +20,12 @@
 #define OVERTAKES 255
 #include "trace.pml"
 bool left_queue[8];
+#define is_out (!queued[me])
 #define writes(i) (errand[i] == '1')
 #define gives_up may_give_up
 #define may_turn_away true      /* no event tells that a visit has ended */
 #else
+#define is_out left     /* the thread's own: fewer states */
 #define SEES(kind, flag)
 #define gives_up (GIVE_UP && me != 0)
 #define may_turn_away gives_up
@@ -41,8 +45,20 @@ bool left_queue[8];
 #endif
 #define N (WRITERS + READERS)
 #define NONE N
-#ifndef TRACE
+#ifdef READERS_FIRST
+#define writes(i) (i >= READERS)
+#elif !defined TRACE
 #define writes(i) (i < WRITERS)
+#endif
+#ifdef HOLDERS_CLOSE
+#define may_leave_open (!over || !waiters)
+#else
+#define may_leave_open true
+#endif
+#ifdef BY_EXCHANGE
+#define counts_itself (!gives_up)
+#else
+#define counts_itself true
 #endif
 /* How often a thread that comes may take a lock that is closed and free (`yield_to_next`), until the waiter
  * that is next has it. The code bounds this by time (WAKE_NS), not by number: see README.md. */
@@ -103,14 +119,18 @@ inline wake_listed() {
     :: !list -> woken = 0; break
     od
 #else
-    d_step {
-        k = 0;
-        do
-        :: k < N -> if :: list & (1 << k) -> token[k] = true :: else fi; k++
-        :: else -> break
-        od;
-        list = 0; k = 0
-    }
+    if
+    :: list == 0
+    :: list != 0 ->
+        d_step {
+            k = 0;
+            do
+            :: k < N -> if :: (list & (1 << k)) && queued[k] -> token[k] = true :: else fi; k++
+            :: else -> break
+            od;
+            list = 0; k = 0
+        }
+    fi
 #endif
 }
 
@@ -193,6 +213,9 @@ inline remove() {
     :: else -> break
     od;
     count--; queue[count] = 0; k = 0; queued[me] = false; state[me] = WAITING; uncount(me)
+#ifndef TRACE   /* what means nothing any more is always the same: fewer states */
+    ; token[me] = false; if :: count == 0 -> over = false; overtaken = 0; unwoken = false; readers_side = false :: else fi
+#endif
 }
 
 inline inside() {
@@ -385,7 +408,7 @@ proctype thread(byte me) free_to_move {
 #ifdef TRACE
     byte woken;
 #endif
-    bool got, call, late, asks, timer, seen, acts, quits;
+    bool got, call, late, asks, timer, seen, acts, quits, left;
 idle:
 end:
     if
@@ -396,7 +419,7 @@ end:
     :: atomic { writes(me) && (MUTANT == 1 || free_) && (MUTANT == 11 || !handoff) ->
         inside(); got = true;
         if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi SEES('C', 0) }
-    :: d_step { !writes(me) -> got = is_read_stealable; seen = is_open; readers++ SEES('C', 0) }
+    :: d_step { !writes(me) && counts_itself -> got = is_read_stealable; seen = is_open; readers++ SEES('C', 0) }
         if  /* a thread that has written lately may stay in a writers' tenure, too */
         :: d_step { got || seen -> got = true; seen = false; in_readers++ }
         /* it may hold off, too: for a writer that is awake (whose flag is a hint), or as the next waiter is late */
@@ -406,7 +429,7 @@ end:
             wake_listed();
             goto comes
         fi
-    :: writes(me) -> goto comes
+    :: writes(me) || !counts_itself -> goto comes
     fi;
     goto has;
 comes:
@@ -415,8 +438,8 @@ comes:
     :: queue_up();
         /* waits, until it has the lock or has given up */
         do
-        :: got || !queued[me] -> break
-        :: else ->
+        :: got || is_out -> break
+        :: !got && !is_out ->
             if
             :: gives_up -> quits = true
             :: state[me] == INVITED -> acts = true
@@ -428,7 +451,10 @@ comes:
                 atomic {
                     if :: state[me] != WAITING -> take() :: else fi;
                     if
-                    :: !got && quits -> leave_queue()
+                    :: !got && quits -> leave_queue();
+#ifndef TRACE
+                        left = true
+#endif
                     :: !got && !quits -> state[me] = (next == me -> NEXT : WAITING)
                     :: else
                     fi;
@@ -444,11 +470,14 @@ comes:
     :: atomic { free_ && handoff && (overtaken < OVERTAKES || MUTANT == 9) ->
         inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi SEES('C', 'q') }
     fi;
+#ifndef TRACE
+    left = false;
+#endif
     if :: !got -> goto idle :: else fi;
 has:
     assert(in_writers == 0 || (in_writers == 1 && in_readers == 0));
     if
-    :: true
+    :: may_leave_open
     :: atomic { over && waiters -> handoff = true SEES('C', 0) }     /* a holder that finds the waiter late */
     fi;
     leave_lock();

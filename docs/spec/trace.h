@@ -8,11 +8,11 @@
  * deadline, s no reason. ERRAND: 1 to write, 0 to read, or a
  * letter of the model. STATE: what the model's `state_text` writes.
  */
-typedef struct { short thread; char kind, flag, errand, may_give_up, state[100]; } Event;
+typedef struct { short thread; char kind, flag, errand, may_give_up, state[160]; } Event;
 
 static Event *events;
 static int *starts, traces;             /* where each trace begins; the last entry is where all end */
-static char (*names)[40], (*begins)[100];
+static char (*names)[40], (*begins)[160];
 /* Of each trace, and of each thread that runs alone. */
 static char (*accepted)[8];
 static int (*furthest)[8];
@@ -31,7 +31,7 @@ static void trace_report(void);
 
 static void trace_read(void)
 {   FILE *file;
-    char line[160];
+    char line[200];
     int n = 0;
     if (events) return;
     if (!(file = fopen("traces", "r"))) { perror("traces"); exit(2); }
@@ -45,11 +45,11 @@ static void trace_read(void)
     while (fgets(line, sizeof line, file))
     {   Event *e = &events[n];
         if (line[0] == '#')
-        {   sscanf(line, "# %39s %99[^\n]", names[traces], begins[traces]);
+        {   sscanf(line, "# %39s %159[^\n]", names[traces], begins[traces]);
             starts[traces++] = n;
             continue;
         }
-        if (sscanf(line, "%hd %c %c %c %c %99[^\n]", &e->thread, &e->kind, &e->flag, &e->errand,
+        if (sscanf(line, "%hd %c %c %c %c %159[^\n]", &e->thread, &e->kind, &e->flag, &e->errand,
                 &e->may_give_up, e->state) != 6)
         {   fprintf(stderr, "traces: not an event: %s", line); exit(2); }
         n++;

@@ -48,6 +48,14 @@ fn print_with(mistake: Option<&str>, lock: Lock, seeds: Range<u64>) -> io::Resul
                 QueuesTooLate,
                 TakesNotification,
                 ForgetsFollowers,
+                LeavesTreeQuietly,
+                LeavesQuietly,
+                LooksTooEarly,
+                OvertakesQueued,
+                ForgetsGrant,
+                ForgetsKind,
+                TriesAgainstHull,
+                RestsBlindly,
             ];
             let fault = faults.into_iter().find(|fault| format!("{fault:?}") == name);
             let fault = fault.ok_or_else(|| io::Error::other("no such mistake"))?;

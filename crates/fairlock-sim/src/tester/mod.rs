@@ -59,7 +59,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub use failure::{Failure, Kind};
 use minimise::{Failing, minimise};
 use schedule::Schedule;
-use script::{Action, How, Then};
+use script::{Action, How, POSITIONS, Then};
 use subjects::SubjectKind;
 use trial::{Case, Keep, Resources};
 
@@ -147,8 +147,12 @@ impl Tester {
     pub fn trace(&mut self, lock: Lock, seed: u64) -> String {
         let (mut case, schedule) = plan(lock, seed);
         for (_, action) in case.script.iter_mut().flatten() {
-            if let Action::Visit { how, then, .. } = action {
+            if let Action::Visit { how, then, range: (start, last), .. } = action {
                 *then = Then::Leave;
+                // The same length, unless that is too much.
+                let length = *last - *start;
+                *start %= POSITIONS;
+                *last = start.saturating_add(length).min(POSITIONS - 1);
                 // A cancelled wait ends as one that is late; but cancelling uses the parkers, too.
                 if let How::Cancellable(_) = how {
                     *how = How::For(100_000);

@@ -130,6 +130,9 @@ impl fmt::Display for Action {
 /// The range of a lock that has none.
 pub(super) const WHOLE: (u64, u64) = (0, u64::MAX);
 
+/// How many positions the specification has.
+pub(super) const POSITIONS: u64 = 4;
+
 /// What each thread does, in order. An action has a number, by which it is known even if others are
 /// left out.
 pub(super) type Script = Vec<Vec<(u32, Action)>>;

@@ -42,7 +42,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(script: &Script, subject: &dyn Subject) -> Self {
-        let seen = subject.observe(&|_| None);
+        let seen = subject.observe(0, &|_| None);
         let (lock, parts) = seen.map(|seen| (seen.state, seen.parts)).unwrap_or_default();
         let lock = lock.unwrap_or_default();
         Self {
@@ -70,7 +70,7 @@ impl Recorder {
         action: u32,
         operation: Operation,
     ) {
-        let seen = subject.observe(&|hint| stepper.with_hint(hint));
+        let seen = subject.observe(thread, &|hint| stepper.with_hint(hint));
         let Some(Observed { state, parts, queued, wakes }) = seen else { return };
         // What it went on to after the operation, that is not about yet.
         let errand =

@@ -109,6 +109,7 @@ impl<P: Platform> RangeRwLock<P> {
             (offset_of!(Self, core.slots), size_of_val(&self.core.slots), "slots"),
             (offset_of!(Self, core.hull), size_of_val(&self.core.hull), "hull"),
             (offset_of!(Self, core.tree_lock), size_of_val(&self.core.tree_lock), "tree lock"),
+            (offset_of!(Self, core.shown), size_of_val(&self.core.shown), "shown"),
             (offset_of!(Self, gate), size_of_val(&self.gate), "gate"),
             (0, size_of::<Self>(), "hints"),
         ];

@@ -88,6 +88,8 @@ mod acquire;
 mod check;
 mod gate;
 mod guard;
+#[cfg(feature = "std")]
+mod hidden;
 mod holders;
 mod policy;
 #[cfg(all(test, fairlock_loom))]
@@ -128,6 +130,8 @@ use core::sync::atomic::Ordering;
 
 use gate::Gate;
 pub use guard::{RangeReadGuard, RangeWriteGuard};
+#[cfg(feature = "std")]
+pub use hidden::{RangeEntry, RangeSnapshot};
 pub use holders::{RangeAccess, RangeInfo};
 pub use policy::RangePolicy;
 pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};

@@ -399,7 +399,7 @@ impl<M: Monitor> Subject for Store<M> {
         Ok(())
     }
 
-    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+    fn observe(&self, _: usize, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
         self.monitor.observe(&self.seen, thread)
     }
 

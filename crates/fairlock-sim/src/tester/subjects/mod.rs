@@ -35,9 +35,9 @@ pub(super) trait Subject {
         false
     }
 
-    /// What the specification (docs/spec) says of the lock, whose threads have these hints; none of a lock that it is
-    /// not about.
-    fn observe(&self, _thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+    /// What the specification (docs/spec) says of the lock, whose threads have these hints, after a step of thread `ran`;
+    /// none of a lock that it is not about.
+    fn observe(&self, _ran: usize, _thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
         None
     }
 

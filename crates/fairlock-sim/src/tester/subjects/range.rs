@@ -1,16 +1,22 @@
 //! The range lock.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use fairlock::platform::System;
-use fairlock::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard};
+use fairlock::range::{
+    RangeEntry, RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard, Span,
+};
 use fairlock::wait::CancelToken;
 
-use super::{Complaint, Subject, SubjectKind, stay};
+use super::{Complaint, Observed, Subject, SubjectKind, stay};
 use crate::sim::Sim;
 use crate::tester::failure::Kind;
-use crate::tester::script::{Abilities, Action, How, Script, Section, TOKENS, Then};
+use crate::tester::script::{
+    Abilities, Action, How, MOST_THREADS, POSITIONS, Script, Section, TOKENS, Then,
+};
 
 const CAN: Abilities = Abilities {
     shared: true,
@@ -115,6 +121,54 @@ impl Guard<'_> {
     }
 }
 
+/// Positions as bits, for the specification.
+fn bits(start: u64, last: u64) -> u8 {
+    (0..POSITIONS as u8).filter(|at| (start..=last).contains(&(*at).into())).map(|at| 1 << at).sum()
+}
+
+/// Parts of what is observed: word, slots, hull, what is shown, and the state of each thread's waiter.
+const FIELDS: [&str; 4] = ["word", "slots", "hull", "shown"];
+
+/// What only the threads know: for the specification.
+#[derive(Default)]
+struct Seen {
+    /// What each is about, and whether it has it.
+    about: RefCell<[Option<(Claim, bool)>; MOST_THREADS as usize]>,
+    /// Where it looks when it waits.
+    looks_at: RefCell<[usize; MOST_THREADS as usize]>,
+    /// Whose the ranges in the tree are that did not wait, by name.
+    owners: RefCell<HashMap<usize, usize>>,
+}
+
+impl Seen {
+    /// A range in the tree, or one that may be overtaken, as docs/spec/range.pml has it; and the state of its waiter.
+    /// `ran`: whose it is, if nobody could have it before.
+    fn entry(
+        &self,
+        entry: &RangeEntry,
+        ran: usize,
+        waiter: Option<usize>,
+    ) -> (String, Option<(usize, char)>) {
+        let RangeEntry { span, state, .. } = *entry;
+        if let Some(thread) = waiter {
+            self.looks_at.borrow_mut()[thread] = entry.looks_at;
+        }
+        let (state, whose) = match (state, waiter) {
+            ('s', _) => ('s', entry.place),
+            ('h', None) => ('o', *self.owners.borrow_mut().entry(entry.place).or_insert(ran)),
+            ('h', Some(thread)) => ('g', thread),
+            (state, waiter) => (state, waiter.unwrap_or_default()),
+        };
+        let kind = if entry.writes { 'w' } else { 'r' };
+        let text = format!(
+            " {state}{whose:x}{:x}{kind}{}",
+            bits(span.start(), span.last()),
+            entry.sleeps_for
+        );
+        (text, waiter.map(|thread| (thread, state)))
+    }
+}
+
 /// Sizes of regions in a striped lock, as shifts, used in turn: some ranges have one region, others
 /// up to five.
 const SHIFTS: [u32; 3] = [2, 3, 1];
@@ -131,6 +185,7 @@ struct Ranges {
     /// Whether `asking` says who waits in the tree as of the last step.
     knows_queue: Cell<bool>,
     complaint: RefCell<Option<Complaint>>,
+    seen: Seen,
 }
 
 impl Ranges {
@@ -145,6 +200,7 @@ impl Ranges {
             steps: Cell::new(0),
             knows_queue: Cell::new(false),
             complaint: RefCell::new(None),
+            seen: Seen::default(),
         }
     }
 
@@ -233,10 +289,12 @@ impl Ranges {
         }
         let since = self.steps.get();
         self.asking.borrow_mut()[me] = Some(Asking { claim, how, since, queued: None });
+        self.seen.about.borrow_mut()[me] = Some((claim, false));
         let Ok(guard) = self.acquire(claim, how) else {
             self.asking.borrow_mut()[me] = None;
             return;
         };
+        self.seen.about.borrow_mut()[me] = Some((claim, true));
         self.arrive(me);
         self.enter(claim);
         stay(section);
@@ -341,6 +399,50 @@ impl Subject for Ranges {
     fn check_idle(&self) -> Result<(), Complaint> {
         // SAFETY: nobody runs.
         unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(Kind::Remains, what))
+    }
+
+    fn observe(&self, ran: usize, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        // SAFETY: between two steps nobody runs.
+        let Some(lock) = (unsafe { self.lock.snapshot() }) else {
+            return Some(Observed { state: None, parts: vec![], queued: None, wakes: true });
+        };
+        let span = |span: Option<Span>| span.map_or(0, |span| bits(span.start(), span.last()));
+        let slots = lock.slots.iter().take(MOST_THREADS as usize).copied();
+        let mut parts = vec![
+            format!("{:02x} {:02x} {}", lock.used, lock.writers, lock.flags),
+            slots.map(|slot| format!("{:x}", span(slot))).collect(),
+            format!("{:x}", bits(lock.hull.0, lock.hull.1)),
+            format!("{:x}{:02x}", lock.shown, lock.watched),
+        ];
+        let mut state = parts.join(" ");
+        let mut waiters = vec![String::new(); MOST_THREADS as usize];
+        let in_tree =
+            |id: &usize| lock.entries.iter().any(|entry| entry.state == 'h' && entry.place == *id);
+        self.seen.owners.borrow_mut().retain(|id, _| in_tree(id));
+        for entry in lock.entries.iter().chain(&lock.listed) {
+            let (text, waiter) = self.seen.entry(entry, ran, thread(entry.who));
+            state.write_str(&text).ok();
+            if let Some((thread, state)) = waiter {
+                waiters[thread].push(state);
+            }
+        }
+        parts.extend(waiters);
+        Some(Observed { state: Some(state), parts, queued: None, wakes: true })
+    }
+
+    fn part_at(&self, address: usize) -> Option<usize> {
+        let field = self.lock.field_at(address);
+        FIELDS.iter().position(|&part| field == Some(part)).or_else(|| {
+            let waiter = self.seen.looks_at.borrow().iter().position(|&at| at == address);
+            waiter.map(|thread| FIELDS.len() + thread)
+        })
+    }
+
+    /// The range as bits, above them whether it is to be written, and above that whether the thread has it.
+    fn errand(&self, thread: usize) -> Option<char> {
+        let (claim, has) = self.seen.about.borrow()[thread]?;
+        let bits = bits(claim.start, claim.last) | u8::from(claim.writes) << 4 | u8::from(has) << 5;
+        Some(char::from(b'0' + bits))
     }
 
     fn state(&self) -> String {

@@ -672,7 +672,7 @@ impl<L: Lock> Subject for Sem<L> {
         promised && inside == 0 && self.ranks.somebody_waits()
     }
 
-    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+    fn observe(&self, _: usize, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
         self.lock.observe(thread)
     }
 

@@ -48,6 +48,12 @@ impl<P: Platform> Hull<P> {
             || span.start() > self.last.load(Ordering::Acquire)
     }
 
+    /// What is shown.
+    #[cfg(feature = "std")]
+    pub(in crate::range) fn shown(&self) -> (u64, u64) {
+        (!self.not_start.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed))
+    }
+
     /// Under the tree lock: shows `hull` in place of what is shown.
     #[inline]
     fn show(&self, shown: &mut (u64, u64), hull: (u64, u64)) {

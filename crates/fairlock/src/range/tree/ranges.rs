@@ -33,7 +33,7 @@ use crate::wait::Kind;
 pub(in crate::range) struct Entry<W> {
     /// When it came, in relation to others. Ranges that came past the waiters, by a recursive read,
     /// have zero: before everybody.
-    seq: u64,
+    pub(in crate::range) seq: u64,
     /// How many conflicting ranges are ahead of it.
     blocking: u32,
     /// Who waits. The range's kind is not in here, and is not changed with it (defect 1).

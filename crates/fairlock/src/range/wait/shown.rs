@@ -60,7 +60,7 @@ impl<P: Platform> Shown<P> {
     }
 
     /// The slots of the lock itself that are watched.
-    pub(super) fn watched(&self) -> u32 {
+    pub(in crate::range) fn watched(&self) -> u32 {
         // Relaxed: changed under the tree lock; for looks without it, see `patient`.
         self.watched.load(Ordering::Relaxed)
     }
