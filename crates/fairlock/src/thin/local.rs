@@ -97,7 +97,8 @@ const CHANGE: u64 = 1 << 16;
 /// remember, to revoke one. In reads; compared with those since the last change.
 pub(super) const ENOUGH: u32 = 256;
 
-/// A thread has a lock watched so seldom at last: after so many releases beside other readers.
+/// A thread has a lock watched so seldom at last: after so many releases beside other readers. A full lock that it has read so often
+/// by itself, it makes thin.
 pub(super) const LAST_PERIOD: u32 = 1 << 16;
 
 /// When a thread has a lock watched: each time after twice as many releases.

@@ -13,7 +13,7 @@ use core::ptr;
 use super::local::{ENOUGH, LAST_PERIOD, Mark, SLOT};
 use super::pool::Slot;
 use crate::platform::{PooledPlatform, Thread};
-use crate::rwsem::{RwSem, Word};
+use crate::rwsem::RwSem;
 
 impl<P: PooledPlatform> Mark<P> {
     /// The slot that the lock had then.
@@ -24,14 +24,14 @@ impl<P: PooledPlatform> Mark<P> {
         unsafe { ptr::with_exposed_provenance::<Slot<P, RwSem<P>>>(slot).as_ref() }
     }
 
-    /// The calling thread reads the full lock, where it found `before`. `looks`: it is to look at the lock as it leaves
-    /// in any case.
+    /// The calling thread reads the full lock beside so many others, and found it free or not. `looks`: it is to look at the
+    /// lock as it leaves in any case.
     #[inline(always)]
-    pub(super) fn note_read(&self, before: Word, looks: bool) {
-        if !before.is_uncontended() {
+    pub(super) fn note_read(&self, others: usize, found_free: bool, looks: bool) {
+        if !found_free {
             self.alone.set(0);
         }
-        let reads = self.reads.get().saturating_add((before.readers() as u32).saturating_add(1));
+        let reads = self.reads.get().saturating_add((others as u32).saturating_add(1));
         self.reads.set(reads);
         self.looks.set(reads >= ENOUGH || looks);
     }
@@ -73,20 +73,19 @@ pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
     unsafe { record.as_ref() }
 }
 
-/// The calling thread, `me`, has found the lock inflated, with this slot; `looks`: the thread is to look at the lock as it
-/// leaves.
+/// The calling thread, `me`, has found the lock inflated, with this slot. The mark: whether to look as the thread leaves is to
+/// be set.
 #[inline]
-pub(super) fn mark<P: PooledPlatform, L>(
-    me: &Thread<P>,
+pub(super) fn mark<'a, P: PooledPlatform, L>(
+    me: &'a Thread<P>,
     lock: &L,
     slot: &'static Slot<P, RwSem<P>>,
-    looks: bool,
-) {
+) -> &'a Mark<P> {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + SLOT);
     mark.lock.set(address);
-    mark.looks.set(looks);
+    mark
 }
 
 /// The calling thread, `me`, has found the lock visible. Whether its mark was that of another such lock.
@@ -112,24 +111,22 @@ mod tests {
     use super::super::local::Marks;
     use super::*;
     use crate::platform::Native;
-    use crate::wait::Access;
 
     /// A thin lock is worse for readers that meet, so one read beside another begins the count anew.
     #[test]
     fn who_reads_alone_for_long_wants_a_thin_lock() {
         let marks = Marks::<Native>::new();
         let mark = marks.of(0);
-        let looks = |reads: u32, before| {
-            (0..reads).for_each(|_| mark.note_read(before, false));
+        let looks = |reads: u32, others: usize| {
+            (0..reads).for_each(|_| mark.note_read(others, others == 0, false));
             assert!(mark.looks.get());
             mark.looks_alone()
         };
-        let beside = Word::FREE.taken(Access::Shared);
         let enough = LAST_PERIOD / ENOUGH;
-        assert_eq!((1..).find(|_| looks(ENOUGH, Word::FREE)), Some(enough));
-        assert!((1..enough).all(|_| !looks(ENOUGH, Word::FREE)));
-        assert!(!looks(ENOUGH / 2, beside), "the first look of the next count");
-        assert_eq!((2..).find(|_| looks(ENOUGH, Word::FREE)), Some(enough));
+        assert_eq!((1..).find(|_| looks(ENOUGH, 0)), Some(enough));
+        assert!((1..enough).all(|_| !looks(ENOUGH, 0)));
+        assert!(!looks(ENOUGH / 2, 1), "the first look of the next count");
+        assert_eq!((2..).find(|_| looks(ENOUGH, 0)), Some(enough));
     }
 
     /// Where very many slots are in use, a lock keeps none longer than it has to.
@@ -137,9 +134,9 @@ mod tests {
     fn a_reader_looks_at_one_of_many_each_time() {
         let marks = Marks::<Native>::new();
         let mark = marks.of(0);
-        mark.note_read(Word::FREE, false);
+        mark.note_read(0, true, false);
         assert!(!mark.looks.get());
-        mark.note_read(Word::FREE, true);
+        mark.note_read(0, true, true);
         assert!(mark.looks.get());
     }
 }

@@ -260,7 +260,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if !self.entered(word, slot, taken.access, taken.found_free()) {
             return false;
         }
-        self.remember(me, word, slot, taken.access);
+        let found = (taken.before.readers(), taken.found_free());
+        self.remember(me, word, slot, taken.access, found);
         taken.note(me);
         true
     }
@@ -375,13 +376,26 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The calling thread, `me`, has the full lock in this way, or is about to wait for it.
+    /// The calling thread, `me`, has the full lock in this way, beside so many readers, and found it free or not; or is
+    /// about to wait for it.
     #[inline(always)]
-    fn remember(&self, me: &Thread<P>, word: RwWord, slot: &'static SlotOf<Self>, access: Access) {
-        if access != Access::Shared {
-            slot.full.is_read_no_longer();
+    fn remember(
+        &self,
+        me: &Thread<P>,
+        word: RwWord,
+        slot: &'static SlotOf<Self>,
+        access: Access,
+        (others, found_free): (usize, bool),
+    ) {
+        let mark = marks::mark(me, self, slot);
+        let looks = slot.seems_uncontended(word.name());
+        match access {
+            Access::Shared => mark.note_read(others, found_free, looks),
+            _ => {
+                slot.full.is_read_no_longer();
+                mark.looks.set(looks);
+            }
         }
-        marks::mark(me, self, slot, slot.seems_uncontended(word.name()));
     }
 
     /// The slot of an inflated lock, or of one that is visible and full.
@@ -502,7 +516,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 let slot = self.slot(word);
                 match full(&slot.full) {
                     Ok(()) if self.entered(word, slot, access, is_uncontended) => {
-                        self.remember(P::thread(), word, slot, access);
+                        self.remember(P::thread(), word, slot, access, (0, is_uncontended));
                         return Entry::Entered;
                     }
                     Err(true) => self.open(word),
@@ -623,7 +637,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.read_awaited(me, mark, slot, Some(before));
         }
         // Nothing is stored in the lock: that would take its line from those who read it, too.
-        mark.note_read(before, slot.is_one_of_many(word.name()));
+        let looks = slot.is_one_of_many(word.name());
+        mark.note_read(before.readers(), before.is_uncontended(), looks);
         PastQueue { lock: Some(lock), access: Access::Shared, before }.note(me);
         true
     }
@@ -656,7 +671,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             leave_other::<Self>(slot, Access::Shared);
             return false;
         }
-        mark.note_read(before, slot.is_one_of_many(word.name()));
+        mark.note_read(before.readers(), false, slot.is_one_of_many(word.name()));
         taken.note(me);
         true
     }
@@ -723,7 +738,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             let slot = pin.slot();
             slot.full.word.unseal();
             slot.note(false);
-            self.remember(P::thread(), word, slot, Access::Exclusive);
+            self.remember(P::thread(), word, slot, Access::Exclusive, (0, false));
             return f(&slot.full);
         }
     }
