@@ -208,13 +208,6 @@ impl Word {
         !self.has_writer_inside() && self.has_room() && self.readers() > 0
     }
 
-    /// Nobody holds the lock, and nobody waits.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    #[inline(always)]
-    pub(crate) const fn is_uncontended(self) -> bool {
-        self.0 == Self::FREE.0
-    }
-
     /// Several readers hold the lock, none of whom may become the writer, and nobody waits.
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) const fn is_shared_only(self) -> bool {

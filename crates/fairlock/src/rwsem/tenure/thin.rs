@@ -58,7 +58,7 @@ impl<P: Platform> PastQueue<'_, P> {
     /// Whether the lock was free, and nobody waited.
     #[inline(always)]
     pub(crate) fn found_free(&self) -> bool {
-        self.before.is_uncontended()
+        self.before == Word::FREE
     }
 
     /// Notes that the calling thread, `me`, has taken the lock.
