@@ -28,33 +28,37 @@ fn readers_come_and_go_beside_an_upgradable_one_and_nobody_else() {
     });
 }
 
-#[test]
-fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
-    static COUNTS: EventCounts = EventCounts::new();
+/// `inside` runs beside an upgrade that waits for a reader, and has the reader leave. `counts` are those of the lock.
+fn while_upgrading(counts: &'static EventCounts, inside: impl Fn(&Lock)) {
     for_each_policy(|lock| {
-        lock.set_events(Some(&COUNTS));
-        COUNTS.reset();
+        lock.set_events(Some(counts));
+        counts.reset();
         assert!(lock.try_read());
         scope(|s| {
             let upgrader = s.spawn(|| {
                 lock.upgradable_read();
                 // SAFETY: upgradable, and then written.
-                unsafe {
-                    lock.upgrade();
-                    lock.unlock_write();
-                }
+                unsafe { (lock.upgrade(), lock.unlock_write()) };
             });
-            // The upgrader waits for this thread alone.
-            until(|| lock.word.load(Relaxed).is_written());
-            assert!(lock.is_locked() && !lock.is_write_locked());
-            assert!(!lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
-            // A thread that reads may read again.
-            assert!(lock.try_read_recursive());
-            until(|| COUNTS.get(Event::SleepWriter) == 1);
-            // SAFETY: taken twice.
-            unsafe { (lock.unlock_read(), lock.unlock_read()) };
+            inside(lock);
             join(upgrader);
         });
+    });
+}
+
+#[test]
+fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
+    static COUNTS: EventCounts = EventCounts::new();
+    while_upgrading(&COUNTS, |lock| {
+        // The upgrader waits for this thread alone.
+        until(|| lock.word.load(Relaxed).is_written());
+        assert!(lock.is_locked() && !lock.is_write_locked());
+        assert!(!lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
+        // A thread that reads may read again.
+        assert!(lock.try_read_recursive());
+        until(|| COUNTS.get(Event::SleepWriter) == 1);
+        // SAFETY: taken twice.
+        unsafe { (lock.unlock_read(), lock.unlock_read()) };
     });
 }
 
@@ -88,23 +92,12 @@ fn an_upgrade_that_gives_up_is_upgradable_as_before_and_lets_readers_in() {
 #[test]
 fn an_upgrade_ends_when_the_last_reader_takes_its_count_back() {
     static COUNTS: EventCounts = EventCounts::new();
-    for_each_policy(|lock| {
-        lock.set_events(Some(&COUNTS));
-        COUNTS.reset();
-        assert!(lock.try_read());
-        scope(|s| {
-            let upgrader = s.spawn(|| {
-                lock.upgradable_read();
-                // SAFETY: upgradable, and then written.
-                unsafe { (lock.upgrade(), lock.unlock_write()) };
-            });
-            until(|| COUNTS.get(Event::SleepWriter) == 1);
-            match &*lock.0 {
-                Either::Kernel(_, lock) => lock.take_back_count(),
-                Either::Turns(_, lock) => lock.take_count_back(),
-            }
-            join(upgrader);
-        });
+    while_upgrading(&COUNTS, |lock| {
+        until(|| COUNTS.get(Event::SleepWriter) == 1);
+        match &*lock.0 {
+            Either::Kernel(_, lock) => lock.take_back_count(),
+            Either::Turns(_, lock) => lock.take_count_back(),
+        }
     });
 }
 
