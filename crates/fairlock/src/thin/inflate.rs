@@ -93,18 +93,8 @@ pub(super) trait Inflates: Sized {
 
     // ---- in ----
 
-    /// The caller has just taken, in this way, the full lock that `word` named. Returns whether that is this lock's; if
-    /// not, the caller does not have it any more.
-    #[inline(always)]
-    fn stays(&self, word: Self::Word, slot: &'static SlotOf<Self>, access: Access) -> bool {
-        let is_ours = self.names(word);
-        if !is_ours {
-            leave_other::<Self>(slot, access);
-        }
-        is_ours
-    }
-
-    /// As [`stays`](Self::stays), with the note that the caller has found the full lock free, or not.
+    /// The caller has just taken, in this way, the full lock that `word` named, which it found free or
+    /// not. Returns whether that is this lock's; if not, the caller does not have it any more.
     #[inline(always)]
     fn entered(
         &self,
@@ -113,9 +103,10 @@ pub(super) trait Inflates: Sized {
         access: Access,
         found_free: bool,
     ) -> bool {
-        let is_ours = self.stays(word, slot, access);
-        if is_ours {
-            slot.note(found_free);
+        let is_ours = self.names(word);
+        match is_ours {
+            true => slot.note(found_free),
+            false => leave_other::<Self>(slot, access),
         }
         is_ours
     }

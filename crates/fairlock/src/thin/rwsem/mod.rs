@@ -11,7 +11,7 @@ mod visible;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf};
+use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf, leave_other};
 use super::local::Mark;
 use super::marks;
 use super::pool::Slots;
@@ -659,17 +659,16 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         before: Option<Word>,
     ) -> bool {
         let Some(lock) = slot.full.turns() else { return false };
-        let before = match before {
-            Some(before) => before,
-            None => match lock.take_again(me, Access::Shared) {
-                Some(again) => return self.note_again(me, mark, slot, again),
-                // Acquire: as in `read_marked`.
-                None => lock.word.enter(Access::Shared, Ordering::Acquire),
-            },
-        };
+        let again = if before.is_none() { lock.take_again(me, Access::Shared) } else { None };
+        if let Some(again) = again {
+            return self.note_again(me, mark, slot, again);
+        }
+        // Acquire: as in `read_marked`.
+        let before = before.unwrap_or_else(|| lock.word.enter(Access::Shared, Ordering::Acquire));
         let Some(taken) = lock.stay_past_queue(me, before) else { return false };
         let word = RwWord::inflated(slot.name);
-        if !self.stays(word, slot, Access::Shared) {
+        if !self.names(word) {
+            leave_other::<Self>(slot, Access::Shared);
             return false;
         }
         mark.note_read(before.readers(), false, slot.is_one_of_many(word.name()));
