@@ -24,8 +24,9 @@
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5 µs. Readers that come
-//! meanwhile pause; the writer takes the lock when those inside have left. A reader that has paused in vain clears the
-//! flag: the writer may have lost its CPU. So where threads share the lock, threads that mostly read run in parallel.
+//! meanwhile pause; the writer takes the lock when those inside have left. Another writer that comes first clears the flag,
+//! and the one that waits sets it again. A reader that has paused in vain clears it, too: the writer may have lost its CPU.
+//! So where threads share the lock, threads that mostly read run in parallel.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
 //! inside past the queue. In a writers' tenure only those may join that have written lately, and only

@@ -1,5 +1,6 @@
 //! What threads tell each other without the queue lock.
 
+use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -131,14 +132,12 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     let me = Native::thread();
     let readers = || lock.word.load(Ordering::Relaxed).readers();
     let has_awake_writer = || lock.word.load(Ordering::Relaxed).has_awake_writer();
-    {
-        let _waits = AwakeWriter::new(&lock.word);
-        assert!(lock.take_again(me, Access::Shared).is_none());
-        assert!(lock.read_past_queue(me).is_none() && readers() == 0);
-        assert!(lock.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
-        // The next ones need not hold off, too, until that writer runs again and stops waiting.
-        assert!(!has_awake_writer());
-    }
+    lock.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
+    assert!(lock.take_again(me, Access::Shared).is_none());
+    assert!(lock.read_past_queue(me).is_none() && readers() == 0);
+    assert!(lock.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
+    // The next ones need not hold off, too, until that writer runs again.
+    assert!(!has_awake_writer());
     // A writer that tries in vain tells nobody to hold off when it has done so.
     assert!(!lock.compete(Access::Exclusive, &WaitContext::FOREVER));
     assert!(!has_awake_writer() && readers() == 1);
@@ -149,12 +148,32 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     assert_eq!(free.word.load(Ordering::Relaxed), Word::WRITTEN);
 }
 
+/// Another writer comes first, which clears the hint, and reads next: with the hint gone, the one that waits found no gap,
+/// and went to sleep.
+#[test]
+fn readers_hold_off_for_an_awake_writer_also_after_another_has_written() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    lock.read();
+    let written = Cell::new(false);
+    let is_set_again = |word: Word| {
+        if word.has_awake_writer() && !written.replace(true) {
+            lock.word.clear(Flags::AWAKE_WRITER, Ordering::Relaxed);
+            return false;
+        }
+        written.get() && word.has_awake_writer()
+    };
+    let writer = AwakeWriter::new(&lock.word);
+    assert!(writer.spin_until(10_000_000_000, is_set_again));
+    drop(writer);
+    assert!(!lock.word.load(Ordering::Relaxed).has_awake_writer());
+}
+
 /// Also where nobody is queued; a reader that would not wait gets in.
 #[test]
 fn readers_hold_off_for_an_awake_writer_where_nobody_is_queued() {
     let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
-    let _waits = AwakeWriter::new(&lock.word);
+    lock.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
     assert!(lock.read_fast().is_err_and(|before| !lock.keeps_count(before)));
     assert!(lock.read_past_queue(me).is_none());
     assert_eq!(lock.word.load(Ordering::Relaxed).readers(), 0);

@@ -19,16 +19,31 @@ use crate::wait::{
 /// with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
 
-/// While this exists, readers that come pause for a moment: a writer waits, awake, for the readers inside to leave.
+/// A writer waits, awake, for the readers inside to leave: while it spins, readers that come pause for a moment.
 ///
-/// If several writers do, the first that stops clears the hint of all of them: this costs them time.
+/// If several writers do, the first that stops clears the hint of all of them: they set it again.
 pub(super) struct AwakeWriter<'a, P: Platform>(&'a AtomicWord<P>);
 
 impl<'a, P: Platform> AwakeWriter<'a, P> {
-    /// Relaxed, as where the hint is cleared: a stale one costs time, never exclusion.
     pub(super) fn new(word: &'a AtomicWord<P>) -> Self {
-        word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
         Self(word)
+    }
+
+    /// Spins for a bounded time until the word is as wanted; returns whether it is. Sets the hint whenever readers are inside
+    /// without it: another thread that takes the lock for writing clears it, and is likely to read next.
+    pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
+        let end = P::now().saturating_add(bound_ns);
+        let is_missing = |word: Word| word.readers() > 0 && !word.has_awake_writer();
+        loop {
+            let left = end.saturating_sub(P::now());
+            self.0.spin_until(left, |word| done(word) || is_missing(word));
+            let word = self.0.load(Ordering::Relaxed);
+            if done(word) || !is_missing(word) || left == 0 {
+                return done(word);
+            }
+            // Relaxed, as where the hint is cleared: a stale one costs time, never exclusion.
+            self.0.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
+        }
     }
 }
 
@@ -95,10 +110,12 @@ impl<P: Platform> Turns<P> {
                     None => continue,
                 }
             }
-            if !in_turns && access == Access::Exclusive && word.readers() > 0 {
-                outwaits.get_or_insert_with(|| AwakeWriter::new(&self.word));
-            }
-            let ended = self.spin_until_next_look(me, access, looks, holds_off);
+            let ended = if access == Access::Exclusive && !in_turns {
+                let writer = outwaits.get_or_insert_with(|| AwakeWriter::new(&self.word));
+                writer.spin_until(LOOK_NS << looks, Word::is_free)
+            } else {
+                self.spin_until_next_look(me, access, looks, holds_off)
+            };
             held_off += u32::from(holds_off && !ended);
             if held_off == FEW_LOOKS {
                 // It waited the whole pause in vain: it clears the hint, so that later readers do not.
@@ -308,9 +325,9 @@ impl<P: Platform> Turns<P> {
     /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
     /// if nobody was faster.
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
-        let _holding_off = AwakeWriter::new(&self.word);
-        let done = |word: Word| word.may_take_next(waiter.access);
-        self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
+        let writer = AwakeWriter::new(&self.word);
+        writer.spin_until(OUTWAIT_NS, |word| word.may_take_next(waiter.access))
+            && self.take_as_next(waiter)
     }
 
     /// Takes the lock, if nobody was faster.
