@@ -170,8 +170,7 @@ impl<P: Platform> RangeRwLock<P> {
     ) -> Result<Option<Hold>, Shut> {
         while self.is_by_gate() {
             self.enter_gate(kind, recursive, patience)?;
-            // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
-            // done under ranges before that is seen.
+            // Acquire: what was done under ranges before `WHOLE` was raised is seen.
             if self.core.word.load(Ordering::Acquire).is_whole() {
                 if self.gate.mixes(kind) {
                     return Ok(Some(self.stop_whole(kind)));
@@ -248,13 +247,13 @@ impl<P: Platform> RangeRwLock<P> {
     fn raise(&self) -> bool {
         // Under the tree lock, so that nobody is listed beside the gate.
         self.core.with_queue(|q| {
-            // Relaxed on failure: nothing is done then. AcqRel: Acquire for what was
-            // done under ranges before; Release hands it on to those who see `WHOLE`.
+            // Relaxed: whoever sees `WHOLE` acquires this word, and so what was done under ranges
+            // before.
             let raised = q.patient.is_empty()
                 && self
                     .core
                     .word
-                    .compare_exchange(Word::FREE, Word::WHOLE, Ordering::AcqRel, Ordering::Relaxed)
+                    .compare_exchange(Word::FREE, Word::WHOLE, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok();
             if raised {
                 self.gate.opened.store(P::now(), Ordering::Relaxed);
@@ -300,10 +299,10 @@ impl<P: Platform> RangeRwLock<P> {
             ) {
                 Ok(_) => {
                     self.gate.count_closing();
-                    // Release: a thread that reads the range comes after the one that took the
-                    // slot.
+                    // Relaxed: nobody looks who saw the slot's last holder, as the word was empty
+                    // when `WHOLE` was raised.
                     return packed.map(|packed| {
-                        self.core.slots[0].store(packed.0, Ordering::Release);
+                        self.core.slots[0].store(packed.0, Ordering::Relaxed);
                         Hold::slot(0)
                     });
                 }
@@ -311,8 +310,8 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
         if kind == Kind::Writer {
-            // Nobody is inside by the gate, and nobody will be. AcqRel: as above.
-            self.core.word.clear(Flags::DRAIN, Ordering::AcqRel);
+            // Nobody is inside by the gate, and nobody will be. Release: as above.
+            self.core.word.clear(Flags::DRAIN, Ordering::Release);
         }
         None
     }

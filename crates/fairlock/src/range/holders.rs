@@ -92,6 +92,7 @@ impl<P: Platform> RangeRwLock<P> {
         let ago = |since: u64| Duration::from_nanos(now.saturating_sub(since));
         let mut all = Vec::new();
         self.core.with_queue(|q| {
+            // Acquire: a slot that is taken does not show its last holder's range.
             let word = self.core.word.load(Ordering::Acquire);
             for (_, span, kind, entry) in q.ranges.iter() {
                 let known = entry.who != 0;
@@ -109,7 +110,8 @@ impl<P: Platform> RangeRwLock<P> {
             };
             for (first, word) in core::iter::once((0, word)).chain(self.core.striped.words()) {
                 for slot in word.rivals(Kind::Writer).filter(|slot| !q.is_moved(first + slot)) {
-                    let packed = self.core.seat(first + slot).packed.load(Ordering::Acquire);
+                    // Relaxed: the range is shown, and nothing is done with what it covers.
+                    let packed = self.core.seat(first + slot).packed.load(Ordering::Relaxed);
                     if packed != 0 {
                         held(Packed(packed).span(), word.kind_of(slot));
                     }

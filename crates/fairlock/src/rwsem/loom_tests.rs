@@ -12,6 +12,7 @@ use core::time::Duration;
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
 use loom::sync::Arc;
+use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use super::word::Word;
@@ -509,6 +510,38 @@ fn nothing_touches_the_lock_after_its_last_writer_has_released_it() {
             free_at_once(policy, visit, 2);
             free_at_once(policy, visit, 3);
         }
+    }
+}
+
+/// A reader that may not stay is done with the lock when it has taken its count back: whoever has the lock next may free it.
+#[test]
+fn a_count_that_was_taken_back_comes_before_the_next_holder() {
+    for policy in [LONG, IMMEDIATE] {
+        Builder::new().check(move || {
+            let guarded = Box::into_raw(Box::new(Guarded::new(policy)));
+            let (address, has_left) = (guarded as usize, Arc::new(AtomicU32::new(0)));
+            let reader = {
+                let has_left = has_left.clone();
+                thread::spawn(move || {
+                    // SAFETY: freed below, after this thread has ended.
+                    let lock = unsafe { &(*(address as *const Guarded)).lock };
+                    lock.word.enter(Access::Shared, Ordering::Acquire);
+                    match &*lock.0 {
+                        Either::Kernel(_, lock) => lock.take_back_count(),
+                        Either::Turns(_, lock) => lock.take_count_back(),
+                    }
+                    has_left.store(1, Ordering::Relaxed);
+                })
+            };
+            // SAFETY: the reader does not come again.
+            if has_left.load(Ordering::Relaxed) == 1 && unsafe { (*guarded).lock.try_write() } {
+                // SAFETY: nobody else is there.
+                unsafe { (*guarded).lock.access_mut() };
+            }
+            reader.join().unwrap();
+            // SAFETY: from a box, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(guarded) });
+        });
     }
 }
 

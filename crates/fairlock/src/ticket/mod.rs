@@ -91,6 +91,8 @@ impl Served {
 
 #[cfg(all(test, fairlock_loom))]
 mod give_up_loom;
+#[cfg(all(test, fairlock_loom))]
+mod steps_loom;
 #[cfg(all(test, not(fairlock_loom)))]
 mod tests;
 #[cfg(all(test, fairlock_loom))]

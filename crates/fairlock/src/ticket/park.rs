@@ -90,8 +90,8 @@ impl<P: System> Parked<P> {
 
     fn change(&self, from: u32, to: u32) -> bool {
         // Relaxed: the state says whether somebody waits, and no other memory is read on the
-        // strength of that. Acquire: as in `is_out`.
-        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Acquire).is_ok()
+        // strength of that. A waiter whose entry is out looks at `is_out` before it uses it.
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// The holder is done with the entry, which may be gone now. Returns whether somebody waits.

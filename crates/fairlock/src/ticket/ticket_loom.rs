@@ -98,6 +98,12 @@ fn three_threads_share_an_adaptive_batch() {
     contend::<Adaptive<4>>(2, 1, 0);
 }
 
+/// As the queue locks in models of what has one.
+#[test]
+fn two_threads_in_a_lock_without_solo_holders() {
+    contend::<Fixed<8>>(1, 1, 0);
+}
+
 /// Tickets from the start, so that nobody holds the lock solo at first.
 #[test]
 fn three_threads_park_and_kick_with_tickets_only() {

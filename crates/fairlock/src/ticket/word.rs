@@ -282,10 +282,10 @@ impl<P: System> AtomicWord<P> {
     }
 
     /// A waiter has put itself into the inbox; the word before. Release: publishes the push to the
-    /// holder that sees INBOX. Acquire: the lock may be taken by what was seen here.
+    /// holder that sees INBOX. Whoever takes the lock by what is seen here does so by an exchange.
     #[inline(always)]
     pub(super) fn raise_inbox(&self) -> Word {
-        Word(self.0.fetch_or(INBOX, Ordering::AcqRel))
+        Word(self.0.fetch_or(INBOX, Ordering::Release))
     }
 
     /// The holder is about to empty the inbox. Acquire: pairs with the waiter's raising of the flag.

@@ -95,14 +95,14 @@ impl Guarded {
             .map(|p| p.0)
     }
 
-    fn write_inside(&self, guard: &RangeWriteGuard<'_, Loom>) -> u32 {
+    pub(super) fn write_inside(&self, guard: &RangeWriteGuard<'_, Loom>) -> u32 {
         let span = guard.span();
         // SAFETY: the positions are held for writing.
         self.places(span.start(), span.last()).map(|v| v.with_mut(|v| unsafe { *v += 1 })).count()
             as u32
     }
 
-    fn read_inside(&self, guard: &RangeReadGuard<'_, Loom>) {
+    pub(super) fn read_inside(&self, guard: &RangeReadGuard<'_, Loom>) {
         let span = guard.span();
         // SAFETY: the positions are held for reading.
         self.places(span.start(), span.last()).for_each(|v| {

@@ -8,6 +8,7 @@
 #[cfg(fairlock_faults)]
 mod broken;
 mod guarded;
+mod steps;
 mod stripes;
 
 use guarded::Visit::*;

@@ -200,7 +200,7 @@ impl<P: Platform> Core<P> {
         }
         if looked && !has_tree {
             // A slot may have been left for the tree, and even taken again before the look. Then `TREE` is seen
-            // now: Acquire, as for the slot.
+            // now, unless that range has left the tree: Acquire, as for the slot.
             self.may_skip_tree(self.word.load(Ordering::Acquire), span, kind)?;
         }
         Ok(())

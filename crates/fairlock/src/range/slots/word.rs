@@ -378,9 +378,9 @@ impl<P: Platform> AtomicWord<P> {
     }
 
     /// Orders what was shown to those who leave slots before a look at the slots: see
-    /// `wait::patient`.
+    /// `wait::patient`. Release: for them. The look, a load of this word, sees no older word.
     pub(in crate::range) fn order_look(&self) {
-        self.set(Flags::NONE, Ordering::AcqRel);
+        self.set(Flags::NONE, Ordering::Release);
     }
 }
 

@@ -115,11 +115,11 @@ impl<P: Platform> Core<P> {
         if !is_open(word) {
             return Err(Missed::Unknown);
         }
-        // AcqRel: Acquire for what the slot's last holder did, which is not seen from the word any
-        // more; Release hands that on if the slot is given back at once.
+        // Acquire: for what the slot's last holder did, which is not seen from the word any more,
+        // and is handed on if the slot is given back at once.
         let claim = |&slot: &usize| {
             let slot = &stripe.slots[slot];
-            slot.compare_exchange(0, packed.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            slot.compare_exchange(0, packed.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
         let mut free = word.free_slots().take_while(|&slot| slot < STRIPE_SLOTS);
         let Some(slot) = free.find(claim) else { return Err(Missed::Unknown) };
@@ -135,7 +135,7 @@ impl<P: Platform> Core<P> {
                 Ok(_) => break,
                 Err(now) if is_open(now) => word = now,
                 Err(_) => {
-                    // Release: as for the claim.
+                    // Release: hands on what the claim acquired.
                     stripe.slots[slot].store(0, Ordering::Release);
                     return Err(Missed::Unknown);
                 }
@@ -144,7 +144,7 @@ impl<P: Platform> Core<P> {
         let name = SLOTS + number * STRIPE_SLOTS + slot;
         let mut missed = self.striped.look_at(number, word, span, kind);
         // A holder that left its slot for the tree before the look has closed the stripe before
-        // that. Acquire: as for the slot.
+        // that. Acquire: if the stripe is open again, the holder has left the tree.
         if word.has_rivals(kind)
             && missed.is_ok()
             && stripe.word.load(Ordering::Acquire).is_closed()

@@ -114,8 +114,9 @@ impl<P: Platform> Striped<P> {
         match &mut q.ranges.regions {
             Some(regions) if !regions.is_closed(number) => {
                 regions.note_closed(number);
-                // AcqRel: as for the state word, see `publish`.
-                stripe.word.set(Flags::CLOSED, Ordering::AcqRel)
+                // Acquire: for what was done under ranges that are gone. Nothing is to be seen by
+                // who finds the stripe closed: that thread goes on under the tree lock.
+                stripe.word.set(Flags::CLOSED, Ordering::Acquire)
             }
             // Nobody takes a slot there, and a holder that has left one has told so under the tree
             // lock, or will. Acquire: for the ranges in the slots.

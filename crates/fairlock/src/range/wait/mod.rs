@@ -148,7 +148,7 @@ impl<P: Platform> Core<P> {
     }
 
     /// Lists or queues the waiter, and waits until it has its range or gives up.
-    fn wait_listed(
+    pub(super) fn wait_listed(
         &self,
         waiter: &RangeWaiter<P>,
         recursive: bool,

@@ -91,11 +91,11 @@ impl<P: Platform> Core<P> {
                     return;
                 }
                 shown => {
-                    // Release: the waiter that swaps the count sees that the slot was left.
+                    // Relaxed: a count. Before the waiter sleeps `settle` looks at the slots.
                     let counted = self.shown.patient.compare_exchange(
                         shown,
                         shown + 1,
-                        Ordering::Release,
+                        Ordering::Relaxed,
                         Ordering::Relaxed,
                     );
                     if counted.is_ok() {
@@ -188,8 +188,8 @@ impl<P: Platform> Core<P> {
             }
             if q.patient.awake() == 1 {
                 let since = self.shown.note_look(now);
-                // Acquire: sees the slots that were left.
-                let shown = self.shown.patient.swap(AWAKE, Ordering::Acquire);
+                // Relaxed: how often slots were left.
+                let shown = self.shown.patient.swap(AWAKE, Ordering::Relaxed);
                 let in_use =
                     shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * WAKE_NS > since;
                 let woken = if in_use { self.wake_free(q, Look::All, wakes).0 } else { 0 };
@@ -340,16 +340,16 @@ impl<P: Platform> Core<P> {
             return InWay::Tree;
         }
         let mut found = InWay::Nobody;
-        // Acquire: for the ranges in the slots.
+        // Acquire: a slot that is taken does not show its last holder's range.
         let word = self.word.load(Ordering::Acquire);
         for slot in word.rivals(kind) {
             let mut looks = SLOT_LOOKS;
-            // Acquire: pairs with the Release of the range.
-            let mut packed = self.slots[slot].load(Ordering::Acquire);
+            // Relaxed: the waiter is not given its range by this look.
+            let mut packed = self.slots[slot].load(Ordering::Relaxed);
             while packed == 0 && looks > 0 {
                 P::pause();
                 looks -= 1;
-                packed = self.slots[slot].load(Ordering::Acquire);
+                packed = self.slots[slot].load(Ordering::Relaxed);
             }
             if packed == 0 {
                 found = InWay::Unknown;
@@ -359,8 +359,8 @@ impl<P: Platform> Core<P> {
         }
         let Some(regions) = &q.ranges.regions else { return found };
         for stripe in regions.stripes(span) {
-            // Acquire: for the ranges in the slots.
-            let word = self.striped.all()[stripe].word.load(Ordering::Acquire);
+            // Relaxed: `watch` looks again, with an exchange.
+            let word = self.striped.all()[stripe].word.load(Ordering::Relaxed);
             if self.striped.look_at(stripe, word, span, kind).is_err() {
                 return InWay::Stripe(stripe);
             }

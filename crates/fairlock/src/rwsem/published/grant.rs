@@ -90,8 +90,9 @@ impl<P: Platform> Kernel<P> {
     /// reader is past its deadline, sets `HANDOFF`, in one step with taking
     /// the count back if it was given too early.
     fn count_head_reader(&self, q: &Queued<P>, head: &Waiter<P>, wakes: &mut WakeList<P>) -> bool {
-        // Acquire, here and below: it may end in ownership (rule 3).
-        let mut word = self.word.load(Ordering::Acquire);
+        // Relaxed, here and below: whoever is granted the lock is so by
+        // `grant_counted_readers`, which acquires it (rule 3).
+        let mut word = self.word.load(Ordering::Relaxed);
         let mut counted = false;
         loop {
             if !word.is_written() {
@@ -99,7 +100,7 @@ impl<P: Platform> Kernel<P> {
                     return true;
                 }
                 counted = true;
-                word = self.word.enter(Access::Shared, Ordering::Acquire).with_reader();
+                word = self.word.enter(Access::Shared, Ordering::Relaxed).with_reader();
                 continue;
             }
             let due = !word.is_closed() && self.is_due(head);
@@ -108,8 +109,7 @@ impl<P: Platform> Kernel<P> {
             }
             let without = if counted { word.without_reader() } else { word };
             let new = without.with(Flags::HANDOFF.only_if(due));
-            // Relaxed on success: this thread owns nothing.
-            match self.word.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Acquire) {
+            match self.word.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     if due {
                         self.events.count(Event::ReadHandoff);
@@ -139,7 +139,7 @@ impl<P: Platform> Kernel<P> {
             reader = q.waiters.after(counted);
         }
         // Rule 2: the word counts them all before the first is told. Acquire:
-        // on their behalf.
+        // on their behalf, also of the one that is counted already (rule 3).
         self.word.enter_readers(count - 1, Ordering::Acquire);
         self.note_readers();
         self.count_reads(q, count);
@@ -202,8 +202,9 @@ impl<P: Platform> Kernel<P> {
             let waiting = q.waiters.first(Kind::Reader).is_some();
             let reader_heads = q.waiters.head().is_some_and(|head| head.kind == Kind::Reader);
             if waiting && (!kept || reader_heads) {
-                // The caller holds the lock for reading, so the count stands.
-                self.word.enter(Access::Shared, Ordering::Acquire);
+                // The caller holds the lock for reading, so the count stands. Relaxed: as in
+                // `count_head_reader`.
+                self.word.enter(Access::Shared, Ordering::Relaxed);
                 self.grant_counted_readers(q, wakes);
             } else {
                 self.wake_new_head(q, wakes);

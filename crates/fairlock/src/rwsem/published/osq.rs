@@ -78,9 +78,9 @@ impl<P: Platform> SpinnerQueue<P> {
         if P::spin_until(&node.state, bound_ns, |state| state == TURN) {
             return true;
         }
-        // Release: the thread is done with its node. Acquire: as for a spinner that is given the
-        // turn.
-        node.state.compare_exchange(WAITING, LEFT, Ordering::Release, Ordering::Acquire).is_err()
+        // Relaxed: the thread has done nothing to its node since it linked it. Acquire: as for a
+        // spinner that is given the turn.
+        node.state.compare_exchange(WAITING, LEFT, Ordering::Relaxed, Ordering::Acquire).is_err()
     }
 
     /// Gives up the head.
@@ -91,12 +91,12 @@ impl<P: Platform> SpinnerQueue<P> {
             let Some(next) = self.next_of(hint, node) else { return };
             Self::free(node);
             // Release: a link of the chain by which a spinner's steps precede
-            // the next one's. Acquire: the node is not used by its thread.
+            // the next one's. Relaxed: the node's thread left it as it linked it.
             let given = Self::node(next).state.compare_exchange(
                 WAITING,
                 TURN,
                 Ordering::Release,
-                Ordering::Acquire,
+                Ordering::Relaxed,
             );
             if given.is_ok() {
                 return;
@@ -127,8 +127,9 @@ impl<P: Platform> SpinnerQueue<P> {
         Some(next)
     }
 
+    /// Relaxed: a hint, while others run.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tail.load(Ordering::SeqCst) == 0
+        self.tail.load(Ordering::Relaxed) == 0
     }
 
     /// Release: nobody but the node's thread touches it after this.

@@ -14,7 +14,7 @@ use crate::models::{self, Scene};
 use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
-use crate::wait::{CancelToken, Kind, Wait, WaitError};
+use crate::wait::{CancelToken, Kind, Wait, WaitContext, WaitError};
 
 struct Spun {
     queue: SpinnerQueue<Loom>,
@@ -284,6 +284,41 @@ fn timed_out_writer_and_the_reader_behind_it() {
 #[test]
 fn timed_out_reader_between_writers() {
     model(IMMEDIATE, &[&[Write], &[ReadTimed], &[Write]]);
+}
+
+/// A thread comes in by one step, while the writer inside leaves.
+fn after_a_writer(policy: PublishedPolicy, comes: fn(&Guarded)) {
+    loom::model(move || {
+        let lock = RwSem::new(Policy::published(policy));
+        let guarded = Arc::new(Guarded { lock, value: UnsafeCell::new(0) });
+        guarded.lock.write();
+        let other = guarded.clone();
+        let other = thread::spawn(move || comes(&other));
+        guarded.add();
+        // SAFETY: taken above.
+        unsafe { guarded.lock.unlock_write() };
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_writer_that_spins_comes_after_the_one_before() {
+    after_a_writer(PublishedPolicy { writer_spin: true, ..ASLEEP }, |guarded| {
+        if guarded.lock.kernel().spin_for_write(Loom::thread(), &WaitContext::FOREVER) {
+            guarded.add();
+            // SAFETY: just taken.
+            unsafe { guarded.lock.unlock_write() };
+        }
+    });
+}
+
+#[test]
+fn a_reader_past_the_queue_comes_after_the_writer_before() {
+    after_a_writer(ASLEEP, |guarded| {
+        if guarded.lock.kernel().read_past_queue(Loom::thread()).is_some() {
+            guarded.look();
+        }
+    });
 }
 
 #[test]

@@ -22,8 +22,8 @@ impl<P: Platform> Kernel<P> {
     /// A reader that may not stay takes its count back. The count may have kept a woken writer out:
     /// then that writer is woken again (rule 15).
     pub(crate) fn take_back_count(&self) {
-        // Relaxed: the reader owned nothing.
-        let before = self.word.leave(Access::Shared, Ordering::Relaxed);
+        // Release: the reader owned nothing, but whoever has the lock next may free it.
+        let before = self.word.leave(Access::Shared, Ordering::Release);
         if before.has_waiters() && !before.is_written() && before.readers() == 1 {
             self.wake_after_release();
         } else if before.without_reader().is_drained() {

@@ -424,6 +424,7 @@ impl<P: Platform> Turns<P> {
 
     /// A reader that may not stay takes its count back. (If it has to yield, `compete` does so.)
     pub(super) fn take_count_back(&self) {
+        // Release: the reader owned nothing, but whoever has the lock next may free it.
         let before = self.word.leave(Access::Shared, Ordering::Release);
         // The count may have hidden a free lock from a waiter (rule 15).
         if before.without_reader().is_free() && before.has_next_to_wake() {
