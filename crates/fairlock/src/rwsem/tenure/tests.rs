@@ -716,6 +716,7 @@ fn what_becomes_of_a_wait_is_counted_and_remembered() {
     let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     lock.events.set(Some(&COUNTS));
     let me = Native::thread();
+    me.tenure.ages.note(lock.id(), 5_000_000, Native::now());
     assert!(lock.wait(Access::Shared, &WaitContext::FOREVER).is_ok());
     assert_eq!(COUNTS.get(Event::ReadFast), 1);
     assert!(me.tenure.ages.at(lock.id()).is_none());
