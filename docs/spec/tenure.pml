@@ -3,9 +3,8 @@
  * One step here is one atomic operation on the lock's word, or all that a thread does under the queue
  * lock. Time is one bit: `over`, which the process `clock` sets at any moment
  * while somebody waits, and at some moment. The first WRITERS threads write, the others read; with READERS_FIRST the
- * first READERS threads read. Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1. With BY_EXCHANGE a
- * reader that may give up does not count itself before it has looked; with HOLDERS_CLOSE each holder closes the lock at the
- * end of a tenure.
+ * first READERS threads read. Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1. With HOLDERS_CLOSE
+ * each holder closes the lock at the end of a tenure.
  *
  * With TRACE, the model does what a trace of the code says (trace.pml), if it can.
  */
@@ -55,10 +54,9 @@ bool left_queue[8];
 #else
 #define may_leave_open true
 #endif
-#ifdef BY_EXCHANGE
-#define counts_itself (!gives_up)
-#else
-#define counts_itself true
+/* A reader that may give up is not counted before it has the lock. */
+#ifndef TRACE   /* there the trace's visit says so */
+#define counts_itself (!gives_up || MUTANT == 14)
 #endif
 /* How often a thread that comes may take a lock that is closed and free (`yield_to_next`), until the waiter
  * that is next has it. The code bounds this by time (WAKE_NS), not by number: see README.md. */
