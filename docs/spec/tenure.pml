@@ -312,8 +312,7 @@ inline queue_up() {
             :: else
             fi;
             appoint(me);
-            if :: call -> wake_appointed() :: else fi;
-            call = false;
+            assert(!call);  /* it makes nobody next but itself */
             if
             :: unwoken ->
                 unwoken = false; wake_next = false;
@@ -328,7 +327,7 @@ inline queue_up() {
 
 inline leave_queue() {
     d_step {
-        seen = (state[me] == INVITED && may_join);
+        assert(state[me] != INVITED || !may_join);  /* else it would have taken the lock */
         remove();
         if :: next == me -> next = NONE :: else fi;
         if
@@ -336,13 +335,12 @@ inline leave_queue() {
             handoff = handoff && MUTANT == 6; waiters = false; readers_turn = false; wake_next = false
         :: else ->
             appoint(NONE);
-            if :: call && MUTANT != 5 -> wake_appointed() :: else fi;
-            if :: seen -> invite(2) :: else fi
+            if :: call && MUTANT != 5 -> wake_appointed() :: else fi
         fi;
 #ifdef TRACE
         left_queue[me] = true;
 #endif
-        call = false; seen = false
+        call = false
     }
 }
 
@@ -387,9 +385,12 @@ inline wait_as_next() {
         timer = !late;
         if
         :: asks ->
-            if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
-            d_step { wake_next = true; timer = timer && !written && MUTANT != 13;
-                     if :: MUTANT != 3 -> seen = may_take(me) :: else fi SEES('C', 0) }
+#if MUTANT == 3
+            seen = may_take(me);
+            d_step { wake_next = true; timer = timer && !written }
+#else
+            d_step { wake_next = true; timer = timer && !written && MUTANT != 13; seen = may_take(me) SEES('C', 0) }
+#endif
         :: else
         fi;
         if
@@ -416,7 +417,10 @@ end:
     /* past the queue */
     :: atomic { writes(me) && (MUTANT == 1 || free_) && (MUTANT == 11 || !handoff) ->
         inside(); got = true;
-        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi SEES('C', 0) }
+#if MUTANT == 11
+        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi
+#endif
+        SEES('C', 0) }
     :: d_step { !writes(me) && counts_itself -> got = is_read_stealable; seen = is_open; readers++ SEES('C', 0) }
         if  /* a thread that has written lately may stay in a writers' tenure, too */
         :: d_step { got || seen -> got = true; seen = false; in_readers++ }
