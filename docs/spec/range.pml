@@ -164,38 +164,32 @@ inline no_longer_queued(who) {
     j = 0
 }
 
-/* `Ranges::remove` */
-inline remove(who) {
+inline leave_line(who) {
     k = 0;
     do :: line[k] != who -> k++ :: else -> break od;
     do :: k + 1 < entries -> line[k] = line[k + 1]; k++ :: else -> break od;
-    entries--; line[entries] = 0;
-    if :: listed > 0 -> left = convex(left | span[who]) :: else fi;
-    found = (who < N && state[who] == QUEUED);
-    if
-    :: found -> no_longer_queued(who); state[who] = OUT
-    :: else
-    fi;
-    if
-    :: found && MUTANT == 1         /* a waiter that leaves lets nobody in */
-    :: else ->
-        k = 0;
-        do
-        :: k < entries ->
-            if
-            :: line[k] < N && state[line[k]] == QUEUED && conflict(line[k], who) ->      /* had counted it */
-                look_ahead(line[k]);
-                if :: !found -> grant(line[k]) :: else fi
-            :: else
-            fi;
-            k++
-        :: else -> break
-        od
-    fi;
+    entries--; line[entries] = 0; k = 0;
+    if :: listed > 0 -> left = convex(left | span[who]) :: else fi
+}
+
+/* `Ranges::remove` */
+inline remove(who) {
+    leave_line(who);
+    do
+    :: k < entries ->
+        if
+        :: line[k] < N && state[line[k]] == QUEUED && conflict(line[k], who) ->      /* had counted it */
+            look_ahead(line[k]);
+            if :: !found -> grant(line[k]) :: else fi
+        :: else
+        fi;
+        k++
+    :: else -> break
+    od;
     k = 0; found = false
 }
 
-inline remove_slot(i) { moved[i] = false; remove(N + i); span[N + i] = 0; writes[N + i] = false }
+inline forget_slot(i) { moved[i] = false; span[N + i] = 0; writes[N + i] = false }
 
 inline grant(who) {
     no_longer_queued(who);
@@ -204,10 +198,13 @@ inline grant(who) {
 
 /* Extends the hull, changes the word, and sees the slots that were taken before. */
 inline publish(who, waits) {
-    if
-    :: MUTANT == 3 -> atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }; hull = convex(hull | span[who])
-    :: else -> hull = convex(hull | span[who]); atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }
-    fi
+#if MUTANT != 3
+    hull = convex(hull | span[who]);
+#endif
+    atomic { tree = true; queued = queued || waits; rivals = rivals_of(who) }
+#if MUTANT == 3
+    ; hull = convex(hull | span[who])
+#endif
 }
 
 /* `enqueue`, `migrate_rivals`: enters `who`, and before it those in slots that it waits for. */
@@ -263,8 +260,10 @@ inline watch(who) {
     :: d_step { in_way(who) };
         if
         :: way >= SLOT && !(watched & (1 << (way - SLOT))) ->
-            watched = watched | (1 << (way - SLOT));
-            if :: MUTANT == 6 -> sleeps_for[who] = way; break :: else fi
+            watched = watched | (1 << (way - SLOT))
+#if MUTANT == 6
+            ; sleeps_for[who] = way; break
+#endif
         :: else -> sleeps_for[who] = way; break
         fi
     od;
@@ -341,7 +340,7 @@ inline settle() {
         do :: k < N -> waiting = waiting || state[k] == QUEUED; k++ :: else -> break od;
         k = 0; p = 0;
         do      /* `forget_moved`: who leaves a slot does not tell any more */
-        :: p < SLOTS -> if :: moved[p] && !waiting -> remove_slot(p) :: else fi; p++
+        :: p < SLOTS -> if :: moved[p] && !waiting -> leave_line(N + p); forget_slot(p) :: else fi; p++
         :: else -> break
         od;
         p = 0; k = 0; hull = 0;
@@ -384,16 +383,19 @@ inline look_at_hull() {
 #endif
 }
 
-/* Looks at the slots in `rivals`, which were taken before. `has_tree`: under the tree lock. */
-inline look_at_rivals(has_tree) {
+/* Looks at the slots in `rivals`, which were taken before. */
+inline look_at_rivals() {
     looked = (rivals != 0);
     do
     :: rivals == 0 || missed || unknown -> break
     :: rivals != 0 && !missed && !unknown ->
         d_step { k = 0; do :: !(rivals & (1 << k)) -> k++ :: else -> break od };
         if
-        :: packed[k] & span[me] -> missed = (MUTANT != 10);
-            if :: MUTANT == 10 -> rivals = rivals & ~(1 << k) :: else fi
+#if MUTANT == 10
+        :: packed[k] & span[me] -> rivals = rivals & ~(1 << k)
+#else
+        :: packed[k] & span[me] -> missed = true
+#endif
         :: packed[k] != 0 && !(packed[k] & span[me]) -> rivals = rivals & ~(1 << k)
         :: packed[k] == 0 ->
             if
@@ -402,13 +404,7 @@ inline look_at_rivals(has_tree) {
             fi
         fi
     od;
-    if
-    :: looked && !has_tree && !missed && !unknown ->
-        d_step { with_tree = tree; unknown = queued };
-        if :: with_tree && !unknown -> look_at_hull(); unknown = with_tree :: else fi
-    :: else
-    fi;
-    d_step { rivals = 0; looked = false; with_tree = false; k = 0 }
+    atomic { rivals = 0; with_tree = false; k = 0 }
 }
 
 inline take_slot(is_free) {
@@ -435,11 +431,17 @@ inline try_slot() {
         atomic { packed[s] = span[me] SEES('C', 0) };
         /* Once more: the hull may have grown since. */
         if :: with_tree && MUTANT != 12 -> look_at_hull(); unknown = with_tree :: else fi;
-        look_at_rivals(false);
+        look_at_rivals();
+        if
+        :: looked && !missed && !unknown ->
+            d_step { with_tree = tree; unknown = queued };
+            if :: with_tree && !unknown -> look_at_hull(); unknown = with_tree :: else fi
+        :: else
+        fi;
         hold = (!missed && !unknown)
     :: else
     fi;
-    d_step { with_tree = false; rivals = 0 }
+    d_step { with_tree = false; looked = false; rivals = 0 }
 }
 
 /* `try_beside_tree`: asks the tree, and takes a slot, or an entry that is held. */
@@ -449,12 +451,12 @@ inline ask_tree() {
     :: missed
     :: !missed -> d_step { take_slot(!(used & mine) && !moved[s]) };
         if
-        :: has_slot -> packed[s] = span[me]; look_at_rivals(true);
+        :: has_slot -> packed[s] = span[me]; look_at_rivals();
             /* Nobody can have counted this slot. */
             if :: missed -> packed[s] = 0; d_step { leave_slot(); s = 0 } :: else -> hold = true fi
         :: else
         fi
-    :: !missed -> publish(me, false); look_at_rivals(true);
+    :: !missed -> publish(me, false); look_at_rivals();
         if
         :: !missed ->
             d_step { line[entries] = own; entries++; span[own] = span[me]; writes[own] = writes[me]; node = own; hold = true }
@@ -465,10 +467,8 @@ inline ask_tree() {
 
 /* ---- waits ---- */
 
-/* A waiter that is listed is not any more. */
+/* A waiter that is listed, at place `k`, is not any more. */
 inline unlist(who) {
-    k = 0;
-    do :: patient[k] != who -> k++ :: else -> break od;
     do :: k + 1 < listed -> patient[k] = patient[k + 1]; k++ :: else -> break od;
     listed--; patient[listed] = 0; k = 0; state[who] = OUT; sleeps_for[who] = 0
 }
@@ -487,7 +487,7 @@ inline rest() {
     :: over ->          /* `enqueue_up_to`: it, and those that came before it */
         do
         :: listed == 0 -> break
-        :: listed > 0 -> d_step { w = patient[0]; unlist(w) }; enqueue(w);
+        :: listed > 0 -> d_step { k = 0; w = patient[0]; unlist(w) }; enqueue(w);
             if :: w == me -> break :: else fi
         od
     :: !over && !awake(me)
@@ -518,7 +518,7 @@ inline wake_patient() {
 inline wake_if_late() {
     do
     :: break
-    :: listed > 0 && !FOREVER -> d_step { w = patient[0]; unlist(w) }; enqueue(w)
+    :: listed > 0 && !FOREVER -> d_step { k = 0; w = patient[0]; unlist(w) }; enqueue(w)
     od;
     look = LOOK_LATE; wake_free()
 }
@@ -526,14 +526,13 @@ inline wake_if_late() {
 /* What a thread does under the tree lock. */
 #define ASK 1           /* `try_beside_tree` */
 #define TELL 2          /* `tell_that_slot_was_left` */
-#define UNWATCH 3       /* `tell_patient`, if nobody is listed any more */
-#define WAKE 4          /* or if all sleep */
-#define LIST 5          /* `list` */
-#define QUEUE 6         /* `enqueue` */
-#define TAKE_OUT 7      /* `take_out`: `granted` if it came too late */
-#define REMOVE 8        /* `release_node` */
-#define REST 9
-#define LATE 10         /* `wake_if_late` */
+#define WAKE 3          /* `tell_patient`, if all sleep */
+#define LIST 4          /* `list` */
+#define QUEUE 5         /* `enqueue` */
+#define TAKE_OUT 6      /* `take_out`: `granted` if it came too late */
+#define REMOVE 7        /* `release_node` */
+#define REST 8
+#define LATE 9          /* `wake_if_late` */
 
 proctype thread(byte me) free_to_move {
 #ifdef TRACE
@@ -588,7 +587,7 @@ attempt:
     fi;
 
 tried:
-    atomic { missed = false; unknown = false };
+    atomic { missed = false; unknown = false; looked = false };
     if
     :: hold && !waits -> goto has
     :: !hold && !waits ->
@@ -635,9 +634,9 @@ told:
     :: !(watched & mine)
     :: watched & mine ->
         if
-        :: shown == NOBODY -> op = UNWATCH; goto section
         :: shown == SLEEP && MUTANT != 9 -> op = WAKE; goto section
-        :: shown == WAKEFUL || MUTANT == 9      /* if one is awake, that one looks, */
+        /* If one is awake, that one looks. If nobody is listed any more, nor is a slot watched (asserted in `section`). */
+        :: shown != SLEEP || MUTANT == 9
         :: shown == WAKEFUL -> op = LATE; goto section  /* unless it is late */
         fi
     fi;
@@ -661,14 +660,22 @@ section:
 #else
         !locked -> locked = true;
 #endif
+        assert(listed > 0 || !watched);
         if
-        :: op == TELL -> if :: moved[s] && !(used & mine) -> remove_slot(s) :: else fi
-        :: op == UNWATCH -> if :: listed == 0 -> watched = watched & ~mine :: else fi
+        :: op == TELL -> if :: moved[s] && !(used & mine) -> remove(N + s); forget_slot(s) :: else fi
         :: op == TAKE_OUT ->
             if
             :: state[me] == GRANTED -> granted = true
-            :: state[me] == QUEUED -> remove(me)
-            :: else -> unlist(me)
+            :: state[me] == QUEUED -> no_longer_queued(me); state[me] = OUT;
+#if MUTANT == 1     /* it lets nobody in */
+                leave_line(me)
+#else
+                remove(me)
+#endif
+            :: else ->
+                k = 0;
+                do :: patient[k] != me -> k++ :: else -> break od;
+                unlist(me)
             fi
         :: op == REMOVE ->
             k = (leaves -> node : me);          /* it leaves, or has two, and gives one back */
@@ -697,7 +704,7 @@ section:
     if
     :: op == ASK -> goto tried
     :: op == TELL -> goto told
-    :: op == UNWATCH || op == WAKE || op == LATE -> goto released
+    :: op == WAKE || op == LATE -> goto released
     :: op == LIST || op == QUEUE -> goto again
     :: op == REST ->
         if

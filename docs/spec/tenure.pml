@@ -3,9 +3,8 @@
  * One step here is one atomic operation on the lock's word, or all that a thread does under the queue
  * lock. Time is one bit: `over`, which the process `clock` sets at any moment
  * while somebody waits, and at some moment. The first WRITERS threads write, the others read; with READERS_FIRST the
- * first READERS threads read. Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1. With BY_EXCHANGE a
- * reader that may give up does not count itself before it has looked; with HOLDERS_CLOSE each holder closes the lock at the
- * end of a tenure.
+ * first READERS threads read. Thread 0 never gives up; the others may, at any time, if GIVE_UP is 1. With HOLDERS_CLOSE
+ * each holder closes the lock at the end of a tenure.
  *
  * With TRACE, the model does what a trace of the code says (trace.pml), if it can.
  */
@@ -55,10 +54,9 @@ bool left_queue[8];
 #else
 #define may_leave_open true
 #endif
-#ifdef BY_EXCHANGE
-#define counts_itself (!gives_up)
-#else
-#define counts_itself true
+/* A reader that may give up is not counted before it has the lock. */
+#ifndef TRACE   /* there the trace's visit says so */
+#define counts_itself (!gives_up || MUTANT == 14)
 #endif
 /* How often a thread that comes may take a lock that is closed and free (`yield_to_next`), until the waiter
  * that is next has it. The code bounds this by time (WAKE_NS), not by number: see README.md. */
@@ -314,8 +312,7 @@ inline queue_up() {
             :: else
             fi;
             appoint(me);
-            if :: call -> wake_appointed() :: else fi;
-            call = false;
+            assert(!call);  /* it makes nobody next but itself */
             if
             :: unwoken ->
                 unwoken = false; wake_next = false;
@@ -330,7 +327,7 @@ inline queue_up() {
 
 inline leave_queue() {
     d_step {
-        seen = (state[me] == INVITED && may_join);
+        assert(state[me] != INVITED || !may_join);  /* else it would have taken the lock */
         remove();
         if :: next == me -> next = NONE :: else fi;
         if
@@ -338,13 +335,12 @@ inline leave_queue() {
             handoff = handoff && MUTANT == 6; waiters = false; readers_turn = false; wake_next = false
         :: else ->
             appoint(NONE);
-            if :: call && MUTANT != 5 -> wake_appointed() :: else fi;
-            if :: seen -> invite(2) :: else fi
+            if :: call && MUTANT != 5 -> wake_appointed() :: else fi
         fi;
 #ifdef TRACE
         left_queue[me] = true;
 #endif
-        call = false; seen = false
+        call = false
     }
 }
 
@@ -389,9 +385,12 @@ inline wait_as_next() {
         timer = !late;
         if
         :: asks ->
-            if :: MUTANT == 3 -> seen = may_take(me) :: else fi;
-            d_step { wake_next = true; timer = timer && !written && MUTANT != 13;
-                     if :: MUTANT != 3 -> seen = may_take(me) :: else fi SEES('C', 0) }
+#if MUTANT == 3
+            seen = may_take(me);
+            d_step { wake_next = true; timer = timer && !written }
+#else
+            d_step { wake_next = true; timer = timer && !written && MUTANT != 13; seen = may_take(me) SEES('C', 0) }
+#endif
         :: else
         fi;
         if
@@ -418,7 +417,10 @@ end:
     /* past the queue */
     :: atomic { writes(me) && (MUTANT == 1 || free_) && (MUTANT == 11 || !handoff) ->
         inside(); got = true;
-        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi SEES('C', 0) }
+#if MUTANT == 11
+        if :: handoff -> overtaken++; assert(overtaken <= OVERTAKES) :: else fi
+#endif
+        SEES('C', 0) }
     :: d_step { !writes(me) && counts_itself -> got = is_read_stealable; seen = is_open; readers++ SEES('C', 0) }
         if  /* a thread that has written lately may stay in a writers' tenure, too */
         :: d_step { got || seen -> got = true; seen = false; in_readers++ }

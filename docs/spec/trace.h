@@ -81,7 +81,8 @@ static void trace_turn(void)
     if (now.at == starts[now.which + 1]) { trace_accept(); return; }
     now.turn = events[now.at].thread;
     now.errand[now.turn] = events[now.at].errand;
-    now.may_give_up = events[now.at].may_give_up == '1' || trace_gave_up();
+    now.counts_itself = events[now.at].may_give_up == '0';
+    now.may_give_up = !now.counts_itself || trace_gave_up();
 }
 
 static void trace_begin(void) { now.at = starts[now.which]; trace_turn(); }

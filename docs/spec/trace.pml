@@ -10,7 +10,8 @@
 #define SEES(kind, flag) ; c_code { trace_step(Pthread->me, kind, flag); }
 int which, at;          /* the trace, and its next event, */
 byte turn;              /* the thread that makes it, */
-bool may_give_up;       /* whether its visit may end without the lock, */
+bool may_give_up;       /* whether its visit, or the one before, may end without the lock, */
+bool counts_itself;     /* whether it is sure to stay, */
 byte errand[8];         /* and what each thread is about */
 bool failed;            /* this is not what the trace says */
 #ifdef ALONE

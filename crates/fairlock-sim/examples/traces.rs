@@ -40,6 +40,7 @@ fn print_with(mistake: Option<&str>, lock: Lock, seeds: Range<u64>) -> io::Resul
                 NeverCloses,
                 StealsClosed,
                 KeepsSide,
+                TimedReadCounts,
                 PinsAnySlot,
                 TakesAnySlot,
                 DeflatesPinned,

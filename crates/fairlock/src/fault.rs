@@ -45,6 +45,8 @@ pub enum Fault {
     WriterLeavesQuietly,
     /// Rule 15: `try_read` counts itself for a moment.
     TryReadCounts,
+    /// A reader that may give up counts itself before it has the lock.
+    TimedReadCounts,
     /// Rule 16: who asks whether it is the head is told of the first reader; who wakes the head is not.
     AsksReadersFirst,
     /// A wake-up that comes before the sleep is forgotten.

@@ -27,7 +27,7 @@ use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
 
 use self::enter::{Inflatable, Inside, timed, try_write_slot, wait_to_write, write_at_once};
 use self::kind::Kind;
-use self::until::Until;
+use self::until::{LATEST, Until};
 use crate::head::{Entry, Exit};
 use crate::process::real::{Rwlock, Time};
 use crate::process::word::Count;
@@ -409,7 +409,7 @@ impl Lock {
             look
         };
         loop {
-            match slot.sem().read_until_of(&mut next_look) {
+            match slot.sem().read_until_of(deadline < LATEST, &mut next_look) {
                 Err(WaitError::TimedOut) if Preload::now() < deadline => {
                     if self.passes(slot) {
                         return Ok(());

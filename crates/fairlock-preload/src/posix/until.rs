@@ -11,7 +11,7 @@ use crate::thread::Preload;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// Centuries away, and far enough from the largest number to be added to.
-const LATEST: u64 = u64::MAX / 4;
+pub(super) const LATEST: u64 = u64::MAX / 4;
 
 /// Times are nanoseconds.
 #[derive(Debug, PartialEq, Eq)]

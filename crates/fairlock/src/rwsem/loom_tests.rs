@@ -545,6 +545,25 @@ fn a_count_that_was_taken_back_comes_before_the_next_holder() {
     }
 }
 
+/// Nor for a moment: readers that come and give up again and again would hide a free lock from a writer.
+#[test]
+fn a_reader_that_gives_up_is_never_counted() {
+    for deadline in [0, DEADLINE] {
+        enough().check(move || {
+            let guarded = Arc::new(Guarded::new(SHORT));
+            guarded.lock.write();
+            let reader = {
+                let guarded = guarded.clone();
+                thread::spawn(move || guarded.lock.read_with(Wait::until_nanos(deadline)))
+            };
+            assert_eq!(guarded.lock.word.load(Ordering::Relaxed).readers(), 0);
+            assert_eq!(reader.join().unwrap(), Err(WaitError::TimedOut));
+            // SAFETY: written above.
+            unsafe { guarded.lock.unlock_write() };
+        });
+    }
+}
+
 /// The thread that had the lock last comes again while somebody waits, and has seen what a reader did meanwhile.
 #[test]
 fn the_last_holder_that_comes_again_comes_after_a_reader() {

@@ -155,6 +155,19 @@ impl<P: Platform> RwSem<P> {
         (**self).set_events(counts);
     }
 
+    /// Takes the lock for reading, or returns at a deadline; asks for that only if it has to wait.
+    /// `gives_up`: the caller may not come again then.
+    #[doc(hidden)]
+    #[inline]
+    pub fn read_until_of(
+        &self,
+        gives_up: bool,
+        deadline: impl FnOnce() -> u64,
+    ) -> Result<(), WaitError> {
+        let wait = || Wait::until_nanos(deadline()).begin();
+        either!(&*self.0, lock => lock.read_until(gives_up, wait))
+    }
+
     of_either! {
         /// Takes the lock for reading; blocks until it has it.
         ///
@@ -168,7 +181,8 @@ impl<P: Platform> RwSem<P> {
         #[must_use = "where it is true, the caller holds the lock and has to give it up"]
         pub fn try_read() -> bool;
 
-        /// Takes the lock for reading; gives up as `wait` says.
+        /// Takes the lock for reading; gives up as `wait` says. If that can be, and under the default
+        /// discipline, it leaves no trace in the word when it fails.
         pub fn read_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
 
         /// Takes the lock for reading even past waiting writers if readers hold it
@@ -233,10 +247,6 @@ impl<P: Platform> RwSem<P> {
 
         #[doc(hidden)]
         pub fn snapshot() -> Snapshot;
-
-        /// Takes the lock for reading, or gives up at a deadline; asks for that only if it has to wait.
-        #[doc(hidden)]
-        pub fn read_until_of(deadline: impl FnOnce() -> u64) -> Result<(), WaitError>;
 
         /// Takes the lock for writing if it may be had at once, past those that wait if need be.
         #[doc(hidden)]

@@ -36,10 +36,10 @@ pub(crate) trait Rules<P: Platform>: Copy + Send + Sync + 'static {
 
     // ---- in ----
 
-    /// A reader, counted already, found `before`, and could not stay.
+    /// A reader could not stay. `counted`: the word that it found as it counted itself; none if it did not.
     fn read(
         sem: &Sem<P, Self>,
-        before: Word,
+        counted: Option<Word>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError>;
     /// A writer found `word`.
@@ -448,43 +448,65 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
     #[inline]
     pub(crate) fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        self.read_fast().or_else(|before| self.read_slow(before, &wait.begin()))
+        self.read_until(wait.can_end(), || wait.begin())
     }
 
-    #[inline]
-    pub(crate) fn read_until_of(&self, deadline: impl FnOnce() -> u64) -> Result<(), WaitError> {
-        let wait = || Wait::until_nanos(deadline()).begin();
-        self.read_fast().or_else(|before| self.read_slow(before, &wait()))
+    /// `gives_up`: the reader may leave without the lock. Such a reader is not counted before it has the lock: readers that
+    /// come and give up again and again could hide a free lock from a writer at each of its looks.
+    #[inline(always)]
+    pub(super) fn read_until<'a>(
+        &self,
+        gives_up: bool,
+        wait: impl FnOnce() -> WaitContext<'a, P>,
+    ) -> Result<(), WaitError>
+    where
+        P: 'a,
+    {
+        if !gives_up {
+            return self.read_fast().or_else(|before| self.read_slow(Some(before), &wait()));
+        }
+        // Without looking at the word first: that would fetch its line twice, to read it and to write it.
+        let open = Word::is_open_to_new_readers;
+        match self.word.take_while(Word::FREE, Access::Shared, open) {
+            Some(_) => Ok(()),
+            None => self.read_slow(None, &wait()),
+        }
     }
 
     #[cold]
     pub(super) fn read_slow_forever(&self, before: Word) {
-        if let Err(error) = self.read_slow(before, &WaitContext::FOREVER) {
+        if let Err(error) = self.read_slow(Some(before), &WaitContext::FOREVER) {
             panic!("{error}");
         }
     }
 
-    /// The fast path found `before`, and the reader is counted already.
+    /// The fast path did not do; `counted` as in [`Rules::read`].
     #[cold]
-    fn read_slow(&self, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if !before.has_room() {
-            return self.refuse_reader();
+    fn read_slow(
+        &self,
+        counted: Option<Word>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if !counted.unwrap_or_else(|| self.now()).has_room() {
+            return self.refuse_reader(counted.is_some());
         }
-        D::read(self, before, context)?;
+        D::read(self, counted, context)?;
         self.keep_if_room()
     }
 
     /// A reader was counted, by itself or by its granter, without a look for room: may it stay?
     pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
         // Relaxed: this thread knows of its own count, so it sees the word with it.
-        if self.word.load(Ordering::Relaxed).has_room() { Ok(()) } else { self.refuse_reader() }
+        if self.word.load(Ordering::Relaxed).has_room() { Ok(()) } else { self.refuse_reader(true) }
     }
 
-    /// A reader that is counted finds no room, and takes its count back.
-    fn refuse_reader(&self) -> Result<(), WaitError> {
+    /// A reader finds no room; if it is `counted`, it takes its count back.
+    fn refuse_reader(&self, counted: bool) -> Result<(), WaitError> {
         self.events.count(Event::fail(Kind::Reader));
-        // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
-        unsafe { self.unlock_read() };
+        if counted {
+            // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
+            unsafe { self.unlock_read() };
+        }
         Err(WaitError::TooManyReaders)
     }
 

@@ -88,8 +88,14 @@ impl<P: Platform> Rules<P> for PublishedPolicy {
         self.priorities
     }
 
-    fn read(lock: &Kernel<P>, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    fn read(
+        lock: &Kernel<P>,
+        counted: Option<Word>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
         let me = P::thread();
+        // As published: each reader counts itself first, also one that may give up. Acquire: it may stay (rule 3).
+        let before = counted.unwrap_or_else(|| lock.word.enter(Access::Shared, Ordering::Acquire));
         if lock.join_stream(before, me) {
             lock.events.count(Event::ReadSteal);
             return Ok(());

@@ -20,7 +20,8 @@
 //! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
 //! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
 //! given up. But if the lock stays free for as long as a wake-up takes, a thread that has come goes first, and the
-//! lock stays closed; not after a fair release.
+//! lock stays closed; not after a fair release. A reader that may give up is not counted before it has the lock (`Sem::read_until`):
+//! such readers would hide a free lock from the waiter that is next.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
 //! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5 µs. Readers that come
@@ -112,8 +113,12 @@ impl<P: Platform> Rules<P> for TenurePolicy {
     }
 
     #[inline]
-    fn read(lock: &Turns<P>, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if lock.keeps_count(before) || lock.compete(Access::Shared, context) {
+    fn read(
+        lock: &Turns<P>,
+        counted: Option<Word>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if lock.reads_at_once(counted) || lock.compete(Access::Shared, context) {
             return Ok(());
         }
         lock.wait(Access::Shared, context)
@@ -204,18 +209,22 @@ impl<P: Platform> Turns<P> {
 
     // ---- past the queue ----
 
-    /// A reader, counted already, that found `before`: may it stay? If not, it is no longer counted
-    /// afterwards.
+    /// Whether a reader has the lock at once, past the queue. If it is `counted` already, and found that word, but may not
+    /// stay, it is no longer counted afterwards.
     #[inline]
-    fn keeps_count(&self, before: Word) -> bool {
+    fn reads_at_once(&self, counted: Option<Word>) -> bool {
         let me = P::thread();
-        let stays = self.may_stay(me, before);
-        if stays {
-            self.note_steal(me, Kind::Reader, before);
-        } else {
-            self.take_count_back();
+        let may_stay = |word| self.may_stay(me, word);
+        let taken = match counted {
+            Some(before) => may_stay(before).then_some(before),
+            None => self.word.take_while(self.now(), Access::Shared, may_stay),
+        };
+        match taken {
+            Some(before) => self.note_steal(me, Kind::Reader, before),
+            None if counted.is_some() => self.take_count_back(),
+            None => {}
         }
-        stays
+        taken.is_some()
     }
 
     /// Whether the calling thread, `me`, a reader that found `before`, may stay.

@@ -114,7 +114,11 @@ impl<P: Platform> Turns<P> {
         let passes = passes_writers(&q.waiters, priority);
         let may =
             |word: Word| word.is_read_stealable() || (passes && word.may_take_next(Access::Shared));
-        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, may).is_some()
+        let enters = self.take_if(Access::Shared, may);
+        if enters {
+            P::thread().tenure.ages.forget(self.id());
+        }
+        enters
     }
 
     /// A waiter that is next, or invited, takes the lock and leaves the queue, if it can.
