@@ -87,6 +87,52 @@ fn a_waiter_parks_and_is_kicked() {
     });
 }
 
+/// As above, where the one that has the lock waited for it: both have tickets.
+#[test]
+fn a_waiter_behind_another_parks_and_is_kicked() {
+    alone(|| {
+        set_counting(true);
+        let counts = || {
+            let events = [Event::TakenSlow, Event::ReleasedSlow, Event::ReleasedSlowKicked];
+            events.map(|event| events::global().get(event))
+        };
+        let lock = &BatchedTicketLock::<Native, 1>::new();
+        until(|| {
+            let left = AtomicBool::new(false);
+            lock.lock();
+            let parked = scope(|s| {
+                let first = s.spawn(|| {
+                    let mut before = [0; 3];
+                    scope(|s| {
+                        lock.lock();
+                        until(|| left.load(Ordering::Acquire));
+                        before = counts();
+                        s.spawn(|| {
+                            lock.lock();
+                            // SAFETY: just taken.
+                            unsafe { lock.unlock() };
+                        });
+                        until(|| counts()[0] > before[0]);
+                        // It is about to sleep. If it does not by then, it is not kicked.
+                        std::thread::sleep(Duration::from_millis(1));
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock() };
+                    });
+                    let after = counts();
+                    assert_eq!(after[0], before[0] + 1);
+                    after[1] > before[1] && after[2] > before[2]
+                });
+                until(|| lock.is_contended());
+                // SAFETY: taken above.
+                unsafe { lock.unlock() };
+                left.store(true, Ordering::Release);
+                first.join().unwrap()
+            });
+            parked
+        });
+    });
+}
+
 /// Many more threads than CPUs, in a loop: everybody gets in.
 fn nobody_starves<S: BatchSize>() {
     const THREADS: usize = 24;
