@@ -656,21 +656,13 @@ fn who_is_next_ends_the_turn_before_and_an_invited_reader_does_not() {
         let [next, invited] = &readers;
         lock.close();
         lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
-        let late = q.own.clock.end(); // the writer has used up its tenure
-        assert!(lock.take(q, next, late, &mut wakes));
+        assert!(lock.take(q, next, Native::now(), &mut wakes));
         let word = || lock.word.load(Ordering::Relaxed);
         assert!(!word().is_closed() && word().is_readers_turn());
         invited.set_state(INVITED);
         lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
-        assert!(q.own.is_next(&writer) && lock.take(q, invited, late, &mut wakes));
+        assert!(q.own.is_next(&writer) && lock.take(q, invited, Native::now(), &mut wakes));
         assert!(word().has_next_to_wake() && word().is_readers_turn());
-        // The tenure is shared with the one that joined.
-        let end = q.own.clock.end();
-        let another = waiter(Access::Exclusive);
-        // SAFETY: as above.
-        unsafe { lock.arrive(q, &another, &mut wakes) };
-        assert!(q.own.clock.end() < end);
-        lock.leave(q, &another, &mut wakes);
         lock.leave(q, &writer, &mut wakes);
     });
     wakes.wake_all();

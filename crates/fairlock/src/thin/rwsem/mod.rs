@@ -1225,14 +1225,6 @@ mod tests {
         assert!(ages.at(full.word.address()).is_none());
         // SAFETY: just taken.
         unsafe { lock.unlock_write() };
-        ages.note(full.word.address(), 5_000_000, Native::now());
-        full.seem_busy();
-        lock.read();
-        assert!(ages.at(full.word.address()).is_none());
-        // SAFETY: just taken.
-        unsafe { lock.unlock_read() };
-        // Its queue is empty: nobody may trim it.
-        core::mem::forget(lock);
     }
 
     #[test]
