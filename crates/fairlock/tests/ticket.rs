@@ -122,7 +122,7 @@ fn waiters_behind_another_park_and_are_kicked() {
                         unsafe { lock.unlock() };
                     });
                     let after = counts();
-                    after[1] > before[1] && after[2] > before[2]
+                    (after[1], after[2]) == (before[1] + 1, before[2] + 2)
                 });
                 until(|| lock.is_contended());
                 // SAFETY: taken above.
