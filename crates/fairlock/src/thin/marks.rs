@@ -147,5 +147,6 @@ mod tests {
         assert!(find::<Native, _>(&lock).is_some_and(|(_, mark)| mark.what.get() == 7));
         unmark::<Native, _>(&lock);
         assert!(find::<Native, _>(&lock).is_none());
+        me.marks.of(ptr::from_ref(&lock).addr()).what.set(0); // it is no name
     }
 }

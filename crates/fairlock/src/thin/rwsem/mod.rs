@@ -1303,6 +1303,7 @@ mod tests {
             let address = core::ptr::from_ref(&lock).addr();
             let mark = Native::thread().marks.of(address);
             let reads = |reads| {
+                mark.what.set(0);
                 mark.lock.set(address);
                 mark.watched.set(word.number());
                 mark.reads.set(reads);
