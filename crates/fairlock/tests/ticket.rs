@@ -87,6 +87,53 @@ fn a_waiter_parks_and_is_kicked() {
     });
 }
 
+/// As above, where the one that has the lock waited for it: all have tickets. The first release finds one that has
+/// just parked, the next one a waiter that was listed.
+#[test]
+fn waiters_behind_another_park_and_are_kicked() {
+    alone(|| {
+        set_counting(true);
+        let counts = || {
+            let events = [Event::TakenSlow, Event::ReleasedSlow, Event::ReleasedSlowKicked];
+            events.map(|event| events::global().get(event))
+        };
+        let lock = &BatchedTicketLock::<Native, 1>::new();
+        until(|| {
+            let left = AtomicBool::new(false);
+            lock.lock();
+            scope(|s| {
+                let first = s.spawn(|| {
+                    let mut before = [0; 3];
+                    scope(|s| {
+                        lock.lock();
+                        until(|| left.load(Ordering::Acquire));
+                        before = counts();
+                        for _ in 0..2 {
+                            s.spawn(|| {
+                                lock.lock();
+                                // SAFETY: just taken.
+                                unsafe { lock.unlock() };
+                            });
+                        }
+                        until(|| counts()[0] == before[0] + 2);
+                        // They are about to sleep. Those that do not by then are not kicked.
+                        std::thread::sleep(Duration::from_millis(1));
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock() };
+                    });
+                    let after = counts();
+                    (after[1], after[2]) == (before[1] + 1, before[2] + 2)
+                });
+                until(|| lock.is_contended());
+                // SAFETY: taken above.
+                unsafe { lock.unlock() };
+                left.store(true, Ordering::Release);
+                first.join().unwrap()
+            })
+        });
+    });
+}
+
 /// Many more threads than CPUs, in a loop: everybody gets in.
 fn nobody_starves<S: BatchSize>() {
     const THREADS: usize = 24;

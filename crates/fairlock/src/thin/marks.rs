@@ -110,7 +110,7 @@ pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) {
 mod tests {
     use super::super::local::Marks;
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
 
     /// A thin lock is worse for readers that meet, so one read beside another begins the count anew.
     #[test]
@@ -138,5 +138,15 @@ mod tests {
         assert!(!mark.looks.get());
         mark.note_read(0, true, true);
         assert!(mark.looks.get());
+    }
+
+    #[test]
+    fn a_thread_remembers_what_it_shows_of_a_visible_lock() {
+        let (me, lock) = (Native::thread(), 0_u64);
+        mark_visible(me, &lock, 7);
+        assert!(find::<Native, _>(&lock).is_some_and(|(_, mark)| mark.what.get() == 7));
+        unmark::<Native, _>(&lock);
+        assert!(find::<Native, _>(&lock).is_none());
+        me.marks.of(ptr::from_ref(&lock).addr()).what.set(0); // it is no name
     }
 }

@@ -116,7 +116,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// Gives the full lock back to the pool, unless somebody holds it or waits. Returns whether the
     /// lock has none now. Others may use it meanwhile.
     pub fn trim(&self) -> bool {
-        if self.is_inflated() && self.try_full() {
+        if self.try_full() {
             // Taken, so it stays.
             let place = self.load();
             let slot = self.slot(place);
@@ -570,5 +570,35 @@ mod tests {
             unsafe { lock.unlock() };
             join(again);
         });
+    }
+
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[test]
+    fn an_age_ends_where_a_thread_takes_the_mutex_again() {
+        use crate::platform::{Native, System};
+
+        let lock = ThinMutex::<Native>::new();
+        lock.lock_inflating();
+        // SAFETY: just taken.
+        unsafe { lock.unlock() };
+        let full = &lock.slot(lock.load()).full.lock;
+        full.seem_last();
+        full.seem_awaited(true);
+        let ages = &Native::thread().tenure.ages;
+        ages.note(full.word.address(), 5_000_000, Native::now());
+        assert!(lock.lock_again() && ages.at(full.word.address()).is_none());
+        full.seem_awaited(false);
+        // SAFETY: just taken.
+        unsafe { lock.unlock() };
+    }
+
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[test]
+    fn a_thin_mutex_is_free_after_a_fair_release() {
+        let lock = ThinMutex::<crate::platform::Native>::new();
+        lock.lock();
+        // SAFETY: just taken.
+        unsafe { lock.unlock_fair() };
+        assert!(!lock.is_locked() && lock.try_lock());
     }
 }

@@ -413,6 +413,16 @@ mod tests {
         assert!(slots.aside_that(|_| true).is_none());
     }
 
+    #[test]
+    fn where_very_many_slots_are_in_use_a_lock_keeps_none_that_it_can_do_without() {
+        for (index, keeps) in [((1 << 10) - 1, true), (1 << 10, false)] {
+            let slot = Slot::<Linux, _>::new(RwSem::<Linux>::sealed(), index);
+            let (name, may_be_kept) = (slot.name, slot.may_be_kept());
+            assert_eq!((may_be_kept, slot.is_one_of_many(name)), (keeps, !keeps));
+            assert_eq!(slot.seems_uncontended(name), !keeps);
+        }
+    }
+
     /// Whoever has pinned it may have come too late, and looks at it.
     #[test]
     fn a_slot_that_is_pinned_is_given_to_no_lock() {

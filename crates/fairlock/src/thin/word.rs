@@ -641,4 +641,16 @@ mod tests {
         };
         assert!(kept.handoff_after.unwrap() > Duration::from_secs(9 * 3_600));
     }
+
+    #[test]
+    fn a_visible_lock_has_room_for_another_reader_until_its_count_is_full() {
+        let mut word = RwWord::FREE.visible(1).unwrap();
+        let mut readers = 0;
+        while !word.has_no_room() {
+            word = word.taken(Access::Shared);
+            readers += 1;
+            assert_eq!((word.readers(), word.number()), (readers, 1));
+        }
+        assert!(readers > 1);
+    }
 }

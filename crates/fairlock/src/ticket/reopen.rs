@@ -200,4 +200,16 @@ mod tests {
         assert!(!lock.load().is_locked() && lock.hints.load().times_left() == 0);
         assert!(!lock.reopen(102, lock.load(), u64::MAX));
     }
+
+    /// As above, by a holder without a ticket.
+    #[test]
+    fn nobody_goes_before_those_that_a_holder_without_a_ticket_lets_go_first() {
+        let lock = Lock::new();
+        assert!(lock.try_lock());
+        lock.hints.set_times_left(MOST_DOUBLINGS);
+        lock.word.take_ticket();
+        // SAFETY: taken above.
+        unsafe { lock.unlock_fair() };
+        assert_eq!(lock.hints.load().times_left(), 0);
+    }
 }

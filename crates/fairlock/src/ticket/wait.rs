@@ -405,3 +405,26 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::{Native, System};
+    use crate::ticket::batch::Fixed;
+
+    #[test]
+    fn a_lock_that_came_free_as_its_waiter_lay_down_is_counted() {
+        fairlock_testing::alone(|| {
+            events::set_counting(true);
+            let lock = TicketLock::<Native, Fixed<1>>::new();
+            let ticket = lock.word.take_ticket().tail();
+            let entry = Parked::new(ticket, &Native::thread().ticket_parker);
+            let taken = lock.lock_parked(&entry, InVain::WAITING, &WaitContext::FOREVER);
+            assert!(matches!(taken, Ok(Ok(()))));
+            assert_eq!(events::global().get(Event::TakenSlowPickup), 1);
+            // SAFETY: just taken.
+            unsafe { lock.unlock() };
+            assert!(!lock.is_locked());
+        });
+    }
+}

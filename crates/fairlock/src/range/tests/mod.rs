@@ -16,8 +16,10 @@ use core::sync::atomic::Ordering;
 use fairlock_testing::{join, scope, until};
 
 use super::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
+use crate::events::{Event, EventCounts};
 use crate::platform::{Native, System};
 use crate::range::slots::word::{Flags, Word};
+use crate::wait::Kind;
 
 type Lock = RangeRwLock<Native>;
 type ReadGuard<'a> = RangeReadGuard<'a, Native>;
@@ -51,6 +53,36 @@ fn a_lock_that_a_thread_reads_and_writes_by_turns_is_taken_as_a_whole_no_longer(
     assert!((1..1_000).contains(&mixed.take(1_000).count()));
     (0..1_000).for_each(|_| write());
     assert!(!lock.is_whole(), "for long");
+}
+
+/// A thread may come there late.
+#[test]
+fn a_lock_that_is_taken_in_parts_is_not_had_by_the_gate() {
+    let lock = Lock::new();
+    let part = lock.write(0..1).unwrap();
+    assert!(!lock.is_whole());
+    for kind in [Kind::Reader, Kind::Writer] {
+        assert_eq!(lock.enter_whole_forever(kind), Ok(false));
+    }
+    drop(part);
+    assert_free(&lock);
+}
+
+/// Also those of threads that wait for the lock as a whole.
+#[test]
+fn a_wait_for_the_whole_lock_is_counted() {
+    static COUNTS: EventCounts = EventCounts::new();
+    Native::thread(); // one without a record has no name
+    let lock = Lock::new();
+    lock.set_events(Some(&COUNTS));
+    (0..2).for_each(|_| drop(lock.write(..).unwrap()));
+    assert!(lock.is_whole());
+    let whole = lock.write(..).unwrap();
+    scope(|s| {
+        s.spawn(|| drop(lock.write(..).unwrap()));
+        until(|| COUNTS.get(Event::SleepWriter) > 0);
+        drop(whole);
+    });
 }
 
 /// Waits until `count` threads are queued in the tree.

@@ -7,8 +7,10 @@ use fairlock_testing::rounds;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
+use super::Lock;
 use super::model::{Model, POSITIONS, Places, span};
 use crate::fault::{Fault, with_fault};
+use crate::range::slots::word::{SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::regions::Regions;
 use crate::range::tree::ranges::Ranges;
@@ -314,4 +316,31 @@ fn recursive_reader_waits_for_holders_and_not_for_those_that_wait() {
     assert_eq!(leave(first), []);
     assert_eq!(leave(again), [writer]);
     assert_eq!(leave(writer), []);
+}
+
+/// It comes into the tree from a slot, which the reader could not see into.
+#[test]
+fn recursive_reader_waits_for_a_holder_that_is_entered_after_it() {
+    let mut ranges = Ranges::<u32>::new();
+    let first = ranges.insert_held(span((0, 1)), Kind::Writer, 0, 0);
+    let (_, held) = ranges.insert_waiting_ahead(span((0, 6)), 1, 0, 0);
+    assert!(!held);
+    let second = ranges.insert_held(span((5, 6)), Kind::Writer, 0, 0);
+    ranges.remove(first, |_, _| panic!("granted beside a writer"));
+    let mut granted = vec![];
+    ranges.remove(second, |waiter, _| granted.push(waiter));
+    assert_eq!(granted, [1]);
+}
+
+#[test]
+fn a_stripe_opens_when_the_holder_that_the_tree_counts_has_left() {
+    let lock = Lock::new();
+    assert!(lock.stripe(12));
+    lock.core.with_queue(|q| {
+        let slot = SLOTS + 5 * STRIPE_SLOTS;
+        q.set_moved(slot, name(7));
+        q.ranges.regions.as_mut().unwrap().note_closed(5);
+        assert_eq!(q.take_moved(slot), name(7));
+        assert_eq!(q.ranges.regions.as_mut().unwrap().next_to_open(), Some(5));
+    });
 }

@@ -378,6 +378,8 @@ mod tests {
     use super::*;
     use crate::events::EventCounts;
     use crate::platform::{Native, System, WaitOutcome};
+    use crate::range::slots::word::SlotBits;
+    use crate::range::wait::Missed;
     use crate::range::{Place, RangePolicy, RangeRwLock, RangeWriteGuard};
     use crate::wait::Kind;
 
@@ -605,5 +607,57 @@ mod tests {
             });
             assert!(noticed);
         });
+    }
+
+    /// Also where somebody in the tree may count its slot.
+    #[test]
+    fn a_waiter_is_told_of_a_slot_whose_writer_becomes_a_reader() {
+        let lock = &lock(Held::Slots);
+        let held = lock.write(0..10).unwrap();
+        let Place::Slot(slot) = held.hold.place() else { panic!("slots are free") };
+        let waiters = [waiter(5..15, Kind::Reader, 0)];
+        listed(lock, &waiters, || {
+            lock.core.downgrade_slot_queued(slot, Span::new(0..10).unwrap());
+            assert_eq!(awake(&waiters), [true]);
+        });
+        core::mem::forget(held);
+        lock.core.release_slot(slot, Kind::Reader);
+    }
+
+    /// Whoever leaves a range sees it at once; once in a while where many have left one.
+    #[test]
+    fn who_leaves_a_range_wakes_others_beside_a_waiter_that_does_not_look() {
+        for (left, most) in [(AWAKE, 1), (BUSY, 1_000)] {
+            let lock = &lock(Held::Slots);
+            let waiters = [0..5, 1..5].map(writer);
+            let held = lock.write(0..10).unwrap();
+            listed(lock, &waiters, || {
+                drop(held);
+                assert_eq!((awake(&waiters), shown(lock)), ([true, false], AWAKE));
+                lock.core.shown.patient.store(left, Ordering::Relaxed);
+                looked(lock).store(0, Ordering::Relaxed);
+                let noticed = (0..most).any(|_| {
+                    let held = lock.write(0..10).unwrap();
+                    lock.core.with_queue(|q| lock.core.watch(q, &waiters[1]));
+                    drop(held);
+                    waiters[1].is_awake()
+                });
+                assert!(noticed);
+            });
+        }
+    }
+
+    /// Whoever takes it may have no CPU.
+    #[test]
+    fn nobody_waits_awake_for_a_slot_that_is_just_being_taken() {
+        let lock = &lock(Held::Slots);
+        drop(lock.write(0..5).unwrap());
+        lock.core.word.take_slot(SlotBits::new(3, Kind::Writer));
+        let waiter = writer(0..5);
+        assert!(lock.core.with_queue(|q| matches!(lock.core.in_way(q, &waiter), InWay::Unknown)));
+        let (word, own) = (lock.core.word.load(Ordering::Relaxed), SlotBits::new(4, Kind::Writer));
+        let seen = lock.core.look_at_rivals(word, own, waiter.span, Kind::Writer, false);
+        assert!(matches!(seen, Err(Missed::Slot(3))));
+        lock.core.release_slot(3, Kind::Writer);
     }
 }

@@ -38,6 +38,8 @@ mod owner;
 #[cfg(all(test, fairlock_loom))]
 mod published_loom;
 mod spin;
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests;
 mod wait;
 
 use core::mem::offset_of;

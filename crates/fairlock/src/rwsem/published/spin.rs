@@ -304,6 +304,16 @@ mod tests {
         assert_eq!(steals(ReaderSpin::Always), (false, false));
     }
 
+    /// As the child of a fork has them: counted, and never to leave.
+    #[test]
+    fn spinners_of_a_process_that_has_forked_are_forgotten() {
+        let mut lock = lock(ReaderSpin::On);
+        lock.kernel().lines.spinners.count.store(1, Ordering::Relaxed);
+        assert!(!lock.kernel().lines.spinners.is_idle());
+        lock.forget_waiters();
+        assert!(lock.kernel().lines.spinners.is_idle());
+    }
+
     #[test]
     fn the_one_reader_that_may_spin_is_each_time_another() {
         let lock = lock(ReaderSpin::One);

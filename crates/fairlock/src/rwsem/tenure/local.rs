@@ -245,4 +245,26 @@ mod tests {
         ages.forget_all();
         assert!(!ages.any.get() && ages.ages.iter().all(|cell| cell.get().lock == 0));
     }
+
+    #[test]
+    fn a_record_that_another_thread_has_knows_nothing_of_the_one_before() {
+        let local = TenureLocal::new();
+        local.writes(1);
+        local.is_to_give_way(1, 10, 0);
+        local.ages.note(1, 100, 200);
+        local.forget();
+        assert!(!local.wrote(1) && local.gives_way.get() == 0 && local.ages.at(1).is_none());
+    }
+
+    #[test]
+    fn a_thread_that_writes_again_may_join_readers_as_often_again() {
+        let local = TenureLocal::new();
+        for _ in 0..2 {
+            local.writes(1);
+            (0..200).for_each(|_| local.joins_as_writer());
+            assert!(local.wrote(1));
+        }
+        (0..200).for_each(|_| local.joins_as_writer());
+        assert!(!local.wrote(1));
+    }
 }

@@ -84,11 +84,15 @@ fn an_age_ends_where_a_thread_takes_the_lock_again() {
 fn where_threads_take_turns_only_the_last_holder_takes_the_lock_past_the_queue() {
     let lock = busy();
     let takes = || {
+        let me = Native::thread();
+        me.tenure.gave_way(0); // at a lock of another test
+        let reads = lock.may_stay(me, lock.word.load(Ordering::Relaxed));
         let taken = lock.steal_at_once(Access::Exclusive);
         if taken {
             // SAFETY: just taken.
             unsafe { lock.unlock_write() };
         }
+        assert_eq!(reads, taken);
         taken
     };
     for in_turns in [false, true] {
@@ -725,6 +729,68 @@ fn a_thread_that_takes_a_free_lock_in_turns_has_the_turn() {
     assert!(lock.steal(Access::Exclusive) && lock.holder().is(Native::thread()));
     // SAFETY: just taken.
     unsafe { lock.unlock_write() };
+}
+
+/// Also if it takes the lock from the queue.
+#[test]
+fn a_thread_that_was_next_has_the_turn() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let next = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+    lock.with_queue(|q| {
+        // SAFETY: it leaves in this frame, with the lock.
+        unsafe { lock.arrive(q, &next, &mut FewWakes::new()) };
+        assert!(!lock.holder().is(Native::thread()));
+        assert!(lock.take(q, &next, Native::now(), &mut FewWakes::new()));
+    });
+    assert!(lock.holder().is(Native::thread()));
+    // SAFETY: just taken.
+    unsafe { lock.unlock_write() };
+}
+
+/// Whoever took the lock as a writer has work to do: it leaves the wake-up of the waiter behind it to the next
+/// thread that queues.
+#[test]
+fn who_queues_behind_a_writer_wakes_the_one_that_is_next() {
+    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let [first, second, third, fourth] =
+        [(); 4].map(|()| Waiter::new(Access::Exclusive, Native::thread(), 0, 0));
+    assert!(lock.try_write());
+    lock.with_queue(|q| {
+        // Whether somebody was woken, and whether a release is to wake somebody. All leave below, in this frame.
+        let arrive = |q: &mut _, waiter| {
+            let mut woken = FewWakes::new();
+            // SAFETY: as said.
+            unsafe { lock.arrive(q, waiter, &mut woken) };
+            (!woken.is_empty(), lock.word.load(Ordering::Relaxed).has_next_to_wake())
+        };
+        lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+        assert_eq!(arrive(q, &first), (false, true));
+        assert_eq!(arrive(q, &second), (false, true));
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        assert!(lock.take(q, &first, Native::now(), &mut FewWakes::new()));
+        assert!(q.own.is_next(&second) && lock.word.load(Ordering::Relaxed).has_next_to_wake());
+        assert_eq!(arrive(q, &third), (true, false));
+        assert_eq!(arrive(q, &fourth), (false, false));
+        for waiter in [&second, &third, &fourth] {
+            lock.leave(q, waiter, &mut FewWakes::new());
+        }
+    });
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// Also by the one whose turn it is.
+#[test]
+fn readers_that_go_past_the_queue_are_counted() {
+    static COUNTS: EventCounts = EventCounts::new();
+    let lock = busy();
+    lock.events.set(Some(&COUNTS));
+    Native::thread().tenure.gave_way(0); // at a lock of another test
+    let before = lock.word.enter(Access::Shared, Ordering::Acquire); // as the fast path does
+    assert!(lock.keeps_count(before));
+    assert_eq!(COUNTS.get(Event::ReadSteal), 1);
+    // SAFETY: just taken.
+    unsafe { lock.unlock_read() };
 }
 
 /// A reader that finds the lock open as it comes to the queue; a writer that sleeps, and gives up. The attempt

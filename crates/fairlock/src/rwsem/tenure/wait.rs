@@ -505,7 +505,46 @@ impl Watch {
 
 #[cfg(all(test, not(fairlock_loom)))]
 mod tests {
+    use std::sync::mpsc;
+
+    use fairlock_testing::{join, scope, until};
+
     use super::*;
+    use crate::platform::{Native, System};
+    use crate::rwsem::policy::TenurePolicy;
+
+    /// The writer that is next has slept, and readers could be inside beside the one that is.
+    #[test]
+    fn a_waiter_that_is_next_and_has_slept_invites_a_reader() {
+        let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+        let next = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
+        assert!(lock.try_read());
+        // SAFETY: it leaves below, in this frame.
+        lock.with_queue(|q| unsafe { lock.arrive(q, &next, &mut FewWakes::new()) });
+        // As in a tenure of writers: or else readers would not queue.
+        lock.word.clear(Flags::READERS_TURN, Ordering::Relaxed);
+        scope(|s| {
+            let (send, record) = mpsc::channel();
+            let reader = s.spawn(move || {
+                send.send(Native::thread()).unwrap();
+                lock.wait(Access::Shared, &WaitContext::FOREVER).unwrap();
+                // SAFETY: just taken.
+                unsafe { lock.unlock_read() };
+            });
+            let record = record.recv().unwrap();
+            until(|| record.is_asleep());
+            let mut watch = Watch::new();
+            lock.look_at_clock(&mut watch);
+            assert!(!watch.is_new());
+            assert!(lock.with_queue(|q| q.waiters.iter().all(|queued| queued.state() != INVITED)));
+            watch.slept = true;
+            lock.look_at_clock(&mut watch);
+            join(reader);
+        });
+        lock.with_queue(|q| lock.leave(q, &next, &mut FewWakes::new()));
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+    }
 
     #[test]
     fn a_watch_begins_with_a_look_at_the_clock_and_so_does_the_next() {

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::super::word::READERS_LIMIT;
 use super::*;
+use crate::events::{Event, EventCounts};
 
 const FULL: Word = Word::FREE.with_readers(READERS_LIMIT);
 
@@ -23,10 +24,13 @@ fn panics(read: impl FnOnce()) -> bool {
 
 #[test]
 fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
+    static COUNTS: EventCounts = EventCounts::new();
     let token = CancelToken::new();
     let fails = Err(WaitError::TooManyReaders);
     for_each_policy(|lock| {
+        lock.set_events(Some(&COUNTS));
         for word in [FULL, FULL.with_reader(), FULL.with_readers(7)] {
+            COUNTS.reset();
             fill(lock, word);
             assert!(lock.is_saturated() && lock.is_locked());
             assert!(!lock.try_read() && !lock.try_read_recursive());
@@ -40,6 +44,7 @@ fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
                 assert_eq!([lock.read_with(wait), lock.read_recursive_with(wait)], [fails; 2]);
             }
             assert!(panics(|| lock.read()) && panics(|| lock.read_recursive()));
+            assert_eq!(COUNTS.get(Event::ReadFail), 12);
             assert!(!lock.try_write());
             assert_eq!(lock.write_with(Wait::until_nanos(soon(2))), Err(WaitError::TimedOut));
             assert_eq!(super::word(lock), word, "no trace of any attempt");

@@ -1051,6 +1051,20 @@ mod tests {
         }
     }
 
+    /// Its events would not be counted any more.
+    #[test]
+    fn a_lock_that_counts_events_stays_inflated_however_long_nobody_waits() {
+        let lock = Lock::new_const();
+        lock.set_events(None);
+        for _ in 0..2 {
+            lock.write();
+            lock.slot(lock.load()).full.uncontended.seems_enough();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        }
+        assert!(lock.is_inflated() && !lock.trim());
+    }
+
     /// A thread finds the slot closed by a reader whose seal was taken off, and is stopped until the next reader
     /// has sealed it. That one finds the slot pinned, and leaves it with the lock.
     #[test]
@@ -1090,9 +1104,27 @@ mod tests {
         assert!(!lock.deflate(word, pin.slot(), None) && lock.names(word));
         full.word.unseal();
         drop(pin);
+        assert!(matches!(lock.pin(word), Ok(Some(_))), "the slot is not closed");
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
         assert!(!lock.is_locked());
+    }
+
+    /// A thread that waits has pinned the slot.
+    #[test]
+    fn a_reader_that_leaves_the_lock_inflated_leaves_no_seal() {
+        let lock = Lock::new_const();
+        let full = lock.on_full(core::convert::identity);
+        let word = lock.load();
+        let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
+        lock.read();
+        // SAFETY: held for reading.
+        assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        assert!(!lock.deflate(word, pin.slot(), Some(Access::Shared)) && lock.names(word));
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        assert!(!full.snapshot().sealed);
+        drop(pin);
     }
 
     /// It concludes from a thin word that too many come at once, and is preempted before it inflates the lock.
@@ -1152,6 +1184,7 @@ mod tests {
         assert!(lock.word.stick());
         assert!(!lock.deflate(word, pin.slot(), None));
         drop(pin);
+        assert!(lock.slot(word).pin().is_ok(), "the slot is not closed");
         // A mere try would take the seal off.
         assert_eq!(lock.write_with(Wait::until_nanos(0)), Ok(()));
     }
@@ -1216,12 +1249,15 @@ mod tests {
 
     #[test]
     fn only_a_lock_with_as_many_readers_as_can_be_is_saturated() {
-        for inflates in [false, true] {
+        for (inflates, watches) in [(false, false), (false, true), (true, false)] {
             let lock = Lock::new_const();
             if inflates {
                 lock.inflated();
             }
             lock.read();
+            if watches {
+                lock.begin_watch(lock.load());
+            }
             assert!(!lock.is_saturated());
             // SAFETY: there is room for them.
             unsafe { lock.adopt_readers(READERS_LIMIT - 1) };
@@ -1242,6 +1278,56 @@ mod tests {
             // SAFETY: taken by that thread.
             unsafe { lock.unlock_read() };
             assert!(!lock.is_locked() && lock.try_write());
+        }
+    }
+
+    /// A thread shows no more than a few locks at once.
+    #[test]
+    fn a_lock_that_is_dropped_is_shown_by_no_reader() {
+        let lock = Lock::new_const();
+        if lock.show_readers() {
+            lock.read();
+            let (me, name) = (Native::thread(), lock.load().shown());
+            assert!(me.shown.find(name).is_some());
+            drop(lock);
+            assert!(me.shown.find(name).is_none());
+        }
+    }
+
+    #[test]
+    fn a_watched_lock_that_is_read_often_becomes_visible_once_it_has_not_been_written_for_long() {
+        let lock = Lock::new_const();
+        lock.read();
+        let word = lock.begin_watch(lock.load());
+        if word.is_watched() {
+            let address = core::ptr::from_ref(&lock).addr();
+            let mark = Native::thread().marks.of(address);
+            let reads = |reads| {
+                mark.what.set(0);
+                mark.lock.set(address);
+                mark.watched.set(word.number());
+                mark.reads.set(reads);
+                lock.watch(word);
+                lock.shows_readers()
+            };
+            assert!(!reads(0));
+            fairlock_testing::until(|| reads(ENOUGH));
+        }
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        assert!(!lock.is_locked());
+    }
+
+    /// The lock has the slot still.
+    #[test]
+    fn who_comes_too_late_to_revoke_a_full_lock_gives_its_slot_to_no_other() {
+        let [lock, other] = [(); 2].map(|()| Lock::new_const());
+        lock.inflated();
+        if lock.show_readers() {
+            let word = lock.load();
+            assert!(lock.kept(word).is_some() && lock.revoke(word, 0));
+            assert!(!lock.revoke(word, 0));
+            assert_ne!(lock.inflated().name(), other.inflated().name());
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::platform::{Native, System};
 use crate::rwsem::tests::{Lock, assert_free, soon, visit, visit_asleep, waiters, word};
 use crate::rwsem::word::{Flags, Word};
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin};
-use crate::wait::{Kind, Wait};
+use crate::wait::{Kind, Wait, WaitContext};
 
 /// A week: what happens within a test's patience does not wait for this.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -114,9 +114,12 @@ fn writers_past_their_deadlines_keep_readers_out() {
 /// another reader inside.
 #[test]
 fn readers_end_their_turn() {
+    static COUNTS: EventCounts = EventCounts::new();
     let lock = &adaptive(Some(LONG));
+    lock.set_events(Some(&COUNTS));
     beside_a_queued_writer(lock, || {
         assert!(join_for(lock, 60_000), "it is the readers' turn");
+        assert_eq!(COUNTS.get(Event::ReadSteal), 1);
         for _ in 0..1_000 {
             assert!(join_for(lock, 10), "for long");
             leave(lock);
@@ -127,9 +130,35 @@ fn readers_end_their_turn() {
         let joined = (0..10_000).take_while(|_| join_for(lock, 10)).map(|_| leave(lock)).count();
         assert!(joined < 10_000, "the turn does not end");
         assert!(word(lock).is_closed());
+        assert_eq!(COUNTS.get(Event::WriteHandoff), 1);
         leave(lock);
         leave(lock);
     });
+}
+
+/// It takes nothing from the readers that were queued when their turn began.
+#[test]
+fn who_spins_in_the_turn_of_the_other_side_does_not_get_in() {
+    let lock = &adaptive(Some(LONG));
+    let preference = &lock.kernel().lines.preference;
+    let spins = |kind: Kind, preferred, free: Word| {
+        preference.set_side(preferred);
+        preference.set_turn(TurnEnd::open(preferred));
+        lock.word.store(free);
+        let (me, context) = (Native::thread(), WaitContext::FOREVER);
+        match kind {
+            Kind::Reader => lock.kernel().spin_for_read(me, &context),
+            Kind::Writer => lock.kernel().spin_for_write(me, &context),
+        }
+    };
+    let read = Word::AWAITED.with_reader();
+    assert!(!spins(Kind::Writer, Kind::Reader, Word::AWAITED));
+    assert!(!spins(Kind::Reader, Kind::Writer, read));
+    assert_eq!(word(lock), read);
+    assert!(!lock.kernel().is_stream(read));
+    preference.set_turn(TurnEnd::open(Kind::Reader));
+    assert!(lock.kernel().is_stream(read) && !lock.kernel().is_stream(Word::FREE.with_reader()));
+    lock.word.store(Word::FREE);
 }
 
 /// The writer is woken in vain, and asks to be left asleep; then the readers are gone.
