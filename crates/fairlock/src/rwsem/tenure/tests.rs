@@ -787,7 +787,7 @@ fn readers_that_go_past_the_queue_are_counted() {
     lock.events.set(Some(&COUNTS));
     Native::thread().tenure.gave_way(0); // at a lock of another test
     let before = lock.word.enter(Access::Shared, Ordering::Acquire); // as the fast path does
-    assert!(lock.keeps_count(before));
+    assert!(lock.reads_at_once(Some(before)));
     assert_eq!(COUNTS.get(Event::ReadSteal), 1);
     // SAFETY: just taken.
     unsafe { lock.unlock_read() };
