@@ -22,7 +22,7 @@ use super::word::RwWord;
 use crate::fault::Fault;
 #[cfg(fairlock_faults)]
 use crate::models::controls;
-use crate::models::{self, Scene, enough, models};
+use crate::models::{self, Scene, enough, many, models};
 use crate::platform::loom::Loom;
 use crate::rwsem::Policy;
 use crate::wait::{CancelToken, Wait};
@@ -350,7 +350,9 @@ fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
         sent: AtomicUsize::new(0),
         stop: CancelToken::new(),
     };
-    models::check(&enough(), fault, both, threads);
+    // A mistake may be met late.
+    let builder = if fault.is_some() { many() } else { enough() };
+    models::check(&builder, fault, both, threads);
 }
 
 models! {

@@ -1,5 +1,6 @@
 //! The wait: awake before queueing, then queued, and the ways to leave it.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::mode::SAMPLE_NS;
@@ -29,20 +30,25 @@ impl<'a, P: Platform> AwakeWriter<'a, P> {
         Self(word)
     }
 
-    /// Spins for a bounded time until the word is as wanted; returns whether it is. Sets the hint whenever readers are inside
-    /// without it: another thread that takes the lock for writing clears it, and is likely to read next.
+    /// Spins until the word is as wanted, for so long from when it first set the hint; returns whether it is. Sets the hint
+    /// whenever readers are inside without it: another thread that takes the lock for writing clears it, and is likely to
+    /// read next.
     pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
-        let end = P::now().saturating_add(bound_ns);
-        let is_missing = |word: Word| word.readers() > 0 && !word.has_awake_writer();
+        let is_done = Cell::new(false);
+        let lacks_hint = |word: Word| word.readers() > 0 && !word.has_awake_writer();
+        let (mut end, mut left) = (None, bound_ns);
         loop {
-            let left = end.saturating_sub(P::now());
-            self.0.spin_until(left, |word| done(word) || is_missing(word));
-            let word = self.0.load(Ordering::Relaxed);
-            if done(word) || !is_missing(word) || left == 0 {
-                return done(word);
+            let ended = self.0.spin_until(left, |word| {
+                is_done.set(done(word));
+                is_done.get() || lacks_hint(word)
+            });
+            if is_done.get() || !ended || left == 0 {
+                return is_done.get();
             }
             // Relaxed, as where the hint is cleared: a stale one costs time, never exclusion.
             self.0.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
+            let now = P::now();
+            left = end.get_or_insert(now.saturating_add(bound_ns)).saturating_sub(now);
         }
     }
 }
