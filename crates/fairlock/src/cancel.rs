@@ -348,4 +348,12 @@ mod tests {
         assert!(!token.is_cancelled());
         beside_a_wait(&token, || token.cancel());
     }
+
+    /// Otherwise each change of the list would wake all the others once more.
+    #[test]
+    fn a_cancel_that_has_told_everybody_says_so() {
+        let token = Token::new();
+        token.cancel();
+        assert_eq!(token.state.load(Ordering::Relaxed), TOLD);
+    }
 }

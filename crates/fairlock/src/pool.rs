@@ -378,4 +378,51 @@ mod tests {
         assert!((0..3).all(|_| pool.make(Item::new).is_none()));
         assert_eq!(pool.made(), 0);
     }
+
+    struct Unasked;
+
+    // SAFETY: it returns none.
+    unsafe impl Memory for Unasked {
+        fn take<T>(_: usize) -> Option<*mut T> {
+            panic!("no chunk is left for more");
+        }
+
+        unsafe fn give_back<T>(_: *mut T, _: usize) {}
+    }
+
+    #[test]
+    fn a_pool_of_as_many_items_as_can_be_makes_no_more() {
+        let pool = Pool::<_, Item, Unasked>::new(AtomicU64::new(0));
+        pool.made.store(LIMIT, Ordering::Relaxed);
+        assert!(pool.make(Item::new).is_none());
+        assert_eq!(pool.made(), LIMIT);
+    }
+
+    struct Counted;
+
+    static OUT: AtomicU32 = AtomicU32::new(0);
+
+    // SAFETY: as that of `Heap`.
+    unsafe impl Memory for Counted {
+        fn take<T>(items: usize) -> Option<*mut T> {
+            OUT.fetch_add(items as u32, Ordering::Relaxed);
+            Heap::take(items)
+        }
+
+        unsafe fn give_back<T>(memory: *mut T, items: usize) {
+            OUT.fetch_sub(items as u32, Ordering::Relaxed);
+            // SAFETY: the caller's promise.
+            unsafe { Heap::give_back(memory, items) };
+        }
+    }
+
+    #[test]
+    fn a_pool_gives_all_its_memory_back_in_the_end() {
+        let pool = Pool::<_, Item, Counted>::new(AtomicU64::new(0));
+        // Two chunks.
+        assert!((0..=SMALLEST).all(|_| pool.make(Item::new).is_some()));
+        assert_eq!(OUT.load(Ordering::Relaxed), 3 * SMALLEST);
+        drop(pool);
+        assert_eq!(OUT.load(Ordering::Relaxed), 0);
+    }
 }

@@ -272,6 +272,8 @@ mod tests {
     use crate::platform::{Native, System};
     use crate::ticket::batch::Fixed;
     use crate::ticket::park::{Inbox, Parked};
+    use crate::ticket::word::AtomicWord;
+    use crate::wait::WaitContext;
 
     #[test]
     fn who_parks_while_a_release_looks_is_left_to_its_next_attempt() {
@@ -299,6 +301,20 @@ mod tests {
             // SAFETY: taken above.
             unsafe { if fair { lock.unlock_fair() } else { lock.unlock() } }
             assert!(!lock.is_locked());
+            assert_eq!(lock.load().is_open(8), !fair);
+        }
+    }
+
+    /// As above, by a holder with a ticket.
+    #[test]
+    fn a_holder_with_a_ticket_closes_the_batch_if_it_leaves_fairly() {
+        for fair in [true, false] {
+            let mut lock = TicketLock::<Native, Fixed<8>>::after(100);
+            let word = lock.load().with_ticket().with_ticket();
+            lock.word = AtomicWord::new(word.with_left(6, 8));
+            assert_eq!(lock.take(lock.load(), 100, &WaitContext::FOREVER), Some(Ok(())));
+            // SAFETY: taken above.
+            unsafe { if fair { lock.unlock_fair() } else { lock.unlock() } }
             assert_eq!(lock.load().is_open(8), !fair);
         }
     }

@@ -562,4 +562,17 @@ mod tests {
             assert!(list.is_empty());
         }
     }
+
+    #[test]
+    fn a_list_of_threads_to_wake_is_full_when_it_has_no_room() {
+        let thread = Box::leak(Box::new(Thread::new()));
+        let mut wakes = WakeList::<Native, 2>::new();
+        let full = [(); 2].map(|()| {
+            let full = wakes.is_full();
+            wakes.push(thread);
+            full
+        });
+        assert_eq!(full, [false, false]);
+        assert!(wakes.is_full());
+    }
 }

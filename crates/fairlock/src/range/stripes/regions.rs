@@ -133,6 +133,16 @@ mod tests {
         }
     }
 
+    /// The last range that touches it has left, but it was never closed.
+    #[test]
+    fn a_stripe_that_is_open_is_not_to_be_opened() {
+        let mut regions = Regions::new(3, 16, true);
+        let span = Span::closed(0, 0);
+        regions.add(span);
+        regions.remove(span);
+        assert_eq!(regions.next_to_open(), None);
+    }
+
     proptest! {
         /// A holder of a position by a stripe is found by all that touch the position.
         #[test]

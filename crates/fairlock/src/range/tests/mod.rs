@@ -19,6 +19,7 @@ use super::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
 use crate::events::{Event, EventCounts};
 use crate::platform::{Native, System};
 use crate::range::slots::word::{Flags, Word};
+use crate::range::span::Span;
 use crate::wait::Kind;
 
 type Lock = RangeRwLock<Native>;
@@ -83,6 +84,29 @@ fn a_wait_for_the_whole_lock_is_counted() {
         until(|| COUNTS.get(Event::SleepWriter) > 0);
         drop(whole);
     });
+}
+
+/// Whoever sees that the tree is in use sees where.
+#[test]
+fn a_range_that_enters_the_tree_is_shown_first() {
+    let (lock, span) = (Lock::new(), Span::closed(100, 200));
+    drop(lock.write(0..1).unwrap());
+    lock.core.with_queue(|q| {
+        assert!(lock.core.hull.is_outside(span));
+        assert!(lock.core.publish(q, span, Flags::TREE).is_ok());
+        assert!(!lock.core.hull.is_outside(span));
+    });
+    assert_free(&lock);
+}
+
+#[test]
+fn nothing_enters_the_tree_of_a_lock_that_is_taken_as_a_whole() {
+    Native::thread(); // one without a record has no name
+    let lock = Lock::new();
+    (0..2).for_each(|_| drop(lock.write(..).unwrap()));
+    assert!(lock.is_whole());
+    let entered = lock.core.with_queue(|q| lock.core.publish(q, Span::FULL, Flags::TREE).is_ok());
+    assert!(!entered && !lock.core.word.load(Ordering::Relaxed).has_any(Flags::TREE));
 }
 
 /// Waits until `count` threads are queued in the tree.

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::{Lock, WriteGuard, assert_free};
 use crate::range::Place;
-use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS};
+use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS, SlotBits};
 use crate::range::span::Span;
 use crate::wait::Kind;
 
@@ -180,5 +180,42 @@ fn a_slot_of_a_stripe_that_was_left_is_in_nobodys_way() {
     assert!(look().is_err());
     drop(held);
     assert!(look().is_ok());
+    assert_free(lock);
+}
+
+/// Each is counted, as that says whether stripes are of use.
+#[test]
+fn two_ranges_in_one_region_are_both_held_in_its_stripe() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    let before = lock.core.striped.uses();
+    let held = [lock.write(0..1).unwrap(), lock.write(1..2).unwrap()];
+    assert!(held.iter().all(is_in_a_stripe));
+    assert_eq!(lock.core.striped.uses(), before + 2);
+    drop(held);
+    assert_free(lock);
+}
+
+/// Its holder's range is not known yet, so it cannot be moved to the tree.
+#[test]
+fn a_lock_is_not_striped_while_a_slot_is_just_being_taken() {
+    let lock = &Lock::new();
+    drop(lock.write(0..1).unwrap());
+    lock.core.word.take_slot(SlotBits::new(3, Kind::Writer));
+    assert!(!lock.stripe(12) && !is_striped(lock));
+    lock.core.release_slot(3, Kind::Writer);
+    assert!(lock.stripe(12));
+    assert_free(lock);
+}
+
+#[test]
+fn a_lock_that_is_striped_no_longer_shows_no_stripes() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    lock.core.with_queue(|q| {
+        lock.core.end_stripes(q);
+        assert!(q.ranges.regions.is_none());
+    });
+    assert_eq!(lock.core.striped.shift.load(Ordering::Relaxed), 0);
     assert_free(lock);
 }

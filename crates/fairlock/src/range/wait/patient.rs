@@ -660,4 +660,38 @@ mod tests {
         assert!(matches!(seen, Err(Missed::Slot(3))));
         lock.core.release_slot(3, Kind::Writer);
     }
+
+    #[test]
+    fn a_waiter_that_nobody_is_in_the_way_of_is_listed_as_awake() {
+        let lock = &lock(Held::Slots);
+        let held = lock.write(0..10).unwrap();
+        let waiters = [writer(5..15), writer(20..25)];
+        listed(lock, &waiters, || assert_eq!(awake(&waiters), [false, true]));
+        drop(held);
+    }
+
+    /// A reader may go on where a writer may not, and in a part where the whole is not free.
+    #[test]
+    fn a_wait_in_vain_says_nothing_of_those_who_ask_for_less() {
+        let [reader, less] = [5..15, 5..10].map(|range| waiter(range, Kind::Reader, 0));
+        let writer = writer(5..15);
+        assert!(writer.asks_for_more_than(&reader) && reader.asks_for_more_than(&less));
+        assert!(!reader.asks_for_more_than(&writer) && !less.asks_for_more_than(&reader));
+    }
+
+    /// The second one asks for what the first one asks for, so nobody looks what is in its way.
+    #[test]
+    fn those_that_ask_for_the_same_sleep_for_the_same_holder() {
+        let lock = &lock(Held::Slots);
+        let held = [lock.write(0..10).unwrap(), lock.write(10..20).unwrap()];
+        let waiters = [5..15, 5..15].map(|range| waiter(range, Kind::Reader, 0));
+        listed(lock, &waiters, || {
+            looked(lock).store(0, Ordering::Relaxed);
+            let [first, second] = held;
+            drop(first);
+            assert_eq!(awake(&waiters), [false, false]);
+            drop(second);
+            assert_eq!(awake(&waiters), [true, true]);
+        });
+    }
 }
