@@ -592,6 +592,20 @@ mod tests {
         unsafe { lock.unlock() };
     }
 
+    /// It took the slot for the lock, which another thread has inflated first.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[test]
+    fn a_slot_that_a_lock_did_not_get_is_sealed_as_before() {
+        type Lock = ThinMutex<crate::platform::Native>;
+        let slot = Lock::slots().take_sealed();
+        let is_sealed = || slot.full.lock.word.load(Ordering::Relaxed).is_sealed();
+        Lock::adopt(&slot.full, Place::NONE);
+        assert!(!is_sealed());
+        Lock::disown(&slot.full, Place::NONE);
+        assert!(is_sealed());
+        Lock::slots().give(slot);
+    }
+
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     #[test]
     fn a_thin_mutex_is_free_after_a_fair_release() {

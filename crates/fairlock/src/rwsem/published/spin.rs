@@ -242,6 +242,7 @@ mod tests {
     use fairlock_testing::{join, scope};
 
     use super::*;
+    use crate::events::EventCounts;
     use crate::platform::{Native, System};
     use crate::rwsem::tests::visit_asleep;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
@@ -302,6 +303,37 @@ mod tests {
         assert_eq!(steals(ReaderSpin::One), (true, false));
         assert_eq!(steals(ReaderSpin::On), (true, false));
         assert_eq!(steals(ReaderSpin::Always), (false, false));
+    }
+
+    /// A writer is queued, and the lock free. The reader would pass the one that spins.
+    #[test]
+    fn a_reader_takes_the_lock_past_the_queue_unless_another_spins() {
+        static COUNTS: EventCounts = EventCounts::new();
+        let me = Native::thread();
+        for spins in [false, true] {
+            COUNTS.reset();
+            let lock = &lock(ReaderSpin::One);
+            lock.set_events(Some(&COUNTS));
+            let spinners = &lock.kernel().lines.spinners;
+            lock.write();
+            scope(|s| {
+                let writer = visit_asleep(&s, lock, Kind::Writer);
+                if spins {
+                    assert!(spinners.queue.enter(me, 0));
+                    spinners.reader.store(1, Ordering::Relaxed);
+                }
+                // As if the wake-up of its release were still to come.
+                lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+                lock.read();
+                assert_eq!(COUNTS.get(Event::ReadSteal), usize::from(!spins));
+                if spins {
+                    spinners.queue.leave(me);
+                }
+                // SAFETY: just taken.
+                unsafe { lock.unlock_read() };
+                join(writer);
+            });
+        }
     }
 
     /// As the child of a fork has them: counted, and never to leave.

@@ -145,6 +145,12 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     // A writer that tries in vain tells nobody to hold off when it has done so.
     assert!(!lock.compete(Access::Exclusive, &WaitContext::FOREVER));
     assert!(!has_awake_writer() && readers() == 1);
+    // Who looks in vain for something else leaves the hint of others as it is.
+    let upgradable = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    upgradable.upgradable_read();
+    upgradable.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
+    assert!(!upgradable.compete(Access::Upgradable, &WaitContext::FOREVER));
+    assert!(upgradable.word.load(Ordering::Relaxed).has_awake_writer());
     // Nor does one that has come in.
     let free = Turns::<Native>::new(TenurePolicy::DEFAULT);
     free.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
@@ -274,6 +280,7 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
         // SAFETY: as above.
         unsafe { lock.arrive(q, &reader, &mut wakes) };
         assert!(q.own.is_next(&reader));
+        assert_eq!((writer.state(), reader.state()), (WAITING, NEXT));
         asks();
         lock.ask_no_more(q, &writer);
         assert!(asked(), "the reader is next, and sleeps");
@@ -774,6 +781,41 @@ fn who_queues_behind_a_writer_wakes_the_one_that_is_next() {
         for waiter in [&second, &third, &fourth] {
             lock.leave(q, waiter, &mut FewWakes::new());
         }
+    });
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// It sleeps, and the writer inside does not leave.
+#[test]
+fn who_comes_to_wait_wakes_the_one_that_is_next() {
+    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let (send, other) = mpsc::channel();
+    scope(|s| {
+        let sleeper = s.spawn(move || {
+            let me = Native::thread();
+            me.parker.forget_notification();
+            send.send(me).unwrap();
+            me.parker.park(None, false);
+        });
+        let other = other.recv().unwrap();
+        until(|| other.is_asleep());
+        let waiter = |thread| Waiter::new(Access::Exclusive, thread, 0, 0);
+        let (first, second) = (waiter(Native::thread()), waiter(other));
+        lock.with_queue(|q| {
+            for waiter in [&first, &second] {
+                // SAFETY: both leave below, in this frame.
+                unsafe { lock.arrive(q, waiter, &mut FewWakes::new()) };
+            }
+            assert!(lock.take(q, &first, Native::now(), &mut FewWakes::new()));
+            assert!(q.own.is_next(&second) && q.own.unwoken);
+        });
+        until(|| {
+            // It may come too late to queue.
+            assert!(lock.write_with(Wait::within(Duration::from_millis(1))).is_err());
+            sleeper.is_finished()
+        });
+        lock.with_queue(|q| lock.leave(q, &second, &mut FewWakes::new()));
     });
     // SAFETY: taken above.
     unsafe { lock.unlock_write() };

@@ -553,6 +553,27 @@ mod tests {
     }
 
     #[test]
+    fn a_waiter_that_is_next_sleeps_once_it_has_watched_for_long_enough() {
+        let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+        let me = Native::thread();
+        let next = Waiter::new(Access::Exclusive, me, 0, 0);
+        assert!(lock.try_write());
+        // SAFETY: it leaves below, in this frame.
+        lock.with_queue(|q| unsafe { lock.arrive(q, &next, &mut FewWakes::new()) });
+        for (until, sleeps) in [(u64::MAX, false), (1, true)] {
+            let mut watch = Watch::new();
+            (watch.end, watch.until) = (u64::MAX, until);
+            me.parker.unpark(); // or it would sleep for ever
+            lock.wait_as_next(&next, &mut watch, &WaitContext::FOREVER);
+            assert_eq!(watch.slept, sleeps);
+        }
+        me.parker.forget_notification();
+        lock.with_queue(|q| lock.leave(q, &next, &mut FewWakes::new()));
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+    }
+
+    #[test]
     fn a_watch_begins_with_a_look_at_the_clock_and_so_does_the_next() {
         let mut watch = Watch::new();
         assert!(watch.is_new());

@@ -978,6 +978,27 @@ mod tests {
         }
     }
 
+    /// A reader finds the slot that it remembers named by the lock, and is preempted until another lock has it.
+    #[test]
+    fn a_reader_that_comes_to_the_slot_of_another_lock_leaves_it() {
+        let [lock, other] = [(); 2].map(|()| Lock::new_const());
+        use_inflated(&other);
+        use_inflated(&lock);
+        let (me, mark) = marks::find::<Native, _>(&lock).expect("the thread remembers it");
+        for (named, reads) in [(&lock, true), (&other, false)] {
+            let slot = named.slot(named.inflated());
+            let address = slot.full.word.address();
+            me.tenure.ages.note(address, 5_000_000, Native::now());
+            assert_eq!(lock.read_awaited(me, mark, slot, None), reads);
+            assert_eq!(me.tenure.ages.at(address).is_none(), reads);
+            assert_eq!((lock.is_locked(), other.is_locked()), (reads, false));
+            if reads {
+                // SAFETY: just taken.
+                unsafe { lock.unlock_read() };
+            }
+        }
+    }
+
     /// The waiter that is next is late, as it gets no CPU: a reader that comes again gives its own up,
     /// also one that would not wait for ever.
     #[test]
@@ -1278,6 +1299,47 @@ mod tests {
             // SAFETY: taken by that thread.
             unsafe { lock.unlock_read() };
             assert!(!lock.is_locked() && lock.try_write());
+        }
+    }
+
+    /// Two visible locks have one mark, and the thread reads them by turns.
+    #[test]
+    fn a_lock_whose_mark_is_anothers_again_and_again_is_visible_no_longer() {
+        let lock = Lock::new_const();
+        if lock.show_readers() {
+            let address = core::ptr::from_ref(&lock).addr();
+            let mark = Native::thread().marks.of(address);
+            let word = lock.load();
+            let reads = (0..ENOUGH).take_while(|_| {
+                mark.what.set(0);
+                mark.lock.set(address + 1);
+                let reads = lock.enter_visible(word, Access::Shared);
+                if reads {
+                    // SAFETY: just taken.
+                    unsafe { lock.unlock_read() };
+                }
+                reads
+            });
+            assert!(reads.count() < ENOUGH as usize);
+            assert!(!lock.shows_readers() && !lock.is_locked());
+        }
+    }
+
+    /// The thread shows one of its readers, and the word counts the others.
+    #[test]
+    fn a_lock_with_as_many_readers_as_its_word_counts_is_visible_no_longer() {
+        let lock = Lock::new_const();
+        if lock.show_readers() {
+            lock.read();
+            let before = lock.load();
+            let mut full = before;
+            while !full.has_no_room() {
+                full = full.taken(Access::Shared);
+            }
+            assert!(lock.word.exchange(before, full, Ordering::Relaxed).is_ok());
+            assert!(!lock.enter_visible(full, Access::Shared));
+            assert!(!lock.shows_readers() && lock.is_locked());
+            core::mem::forget(lock);
         }
     }
 
