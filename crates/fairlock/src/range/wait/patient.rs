@@ -435,6 +435,16 @@ mod tests {
         &lock.core.shown.looked
     }
 
+    /// Whether one of so many that leave a range wakes the waiter, which sleeps for it each time.
+    fn is_noticed(lock: &Lock, waiter: &Waiter, most: u32) -> bool {
+        (0..most).any(|_| {
+            let held = lock.write(0..10).unwrap();
+            lock.core.with_queue(|q| lock.core.watch(q, waiter));
+            drop(held);
+            waiter.is_awake()
+        })
+    }
+
     /// Whether who leaves this range looks for those that sleep for it.
     fn is_watched(lock: &Lock, guard: &RangeWriteGuard<'_, Native>) -> bool {
         match guard.hold.place() {
@@ -599,13 +609,7 @@ mod tests {
             assert_eq!(looked(lock).load(Ordering::Relaxed), before + HANDOFF_SHARE_NS);
             // Whoever leaves a range that is in use sees it, too, once in a while.
             looked(lock).store(0, Ordering::Relaxed);
-            let noticed = (0..1_000).any(|_| {
-                let held = lock.write(0..10).unwrap();
-                lock.core.with_queue(|q| lock.core.watch(q, &waiters[2]));
-                drop(held);
-                waiters[2].is_awake()
-            });
-            assert!(noticed);
+            assert!(is_noticed(lock, &waiters[2], 1_000));
         });
     }
 
@@ -636,13 +640,7 @@ mod tests {
                 assert_eq!((awake(&waiters), shown(lock)), ([true, false], AWAKE));
                 lock.core.shown.patient.store(left, Ordering::Relaxed);
                 looked(lock).store(0, Ordering::Relaxed);
-                let noticed = (0..most).any(|_| {
-                    let held = lock.write(0..10).unwrap();
-                    lock.core.with_queue(|q| lock.core.watch(q, &waiters[1]));
-                    drop(held);
-                    waiters[1].is_awake()
-                });
-                assert!(noticed);
+                assert!(is_noticed(lock, &waiters[1], most));
             });
         }
     }

@@ -1112,16 +1112,22 @@ mod tests {
         assert!(!lock.is_locked());
     }
 
-    /// A reader that leaves has sealed the lock at that instant.
-    #[test]
-    fn who_trims_the_lock_takes_no_readers_seal_for_its_own() {
-        let lock = Lock::new_const();
+    /// The calling thread reads the lock, and has sealed it as one that leaves does; the slot is pinned.
+    fn sealed_by_a_reader(lock: &Lock) -> (RwWord, &'static RwSem<Native>, PinOf<Lock>) {
         let full = lock.on_full(core::convert::identity);
         let word = lock.load();
         let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
         lock.read();
         // SAFETY: held for reading.
         assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        (word, full, pin)
+    }
+
+    /// A reader that leaves has sealed the lock at that instant.
+    #[test]
+    fn who_trims_the_lock_takes_no_readers_seal_for_its_own() {
+        let lock = Lock::new_const();
+        let (word, full, pin) = sealed_by_a_reader(&lock);
         assert!(!lock.deflate(word, pin.slot(), None) && lock.names(word));
         full.word.unseal();
         drop(pin);
@@ -1135,12 +1141,7 @@ mod tests {
     #[test]
     fn a_reader_that_leaves_the_lock_inflated_leaves_no_seal() {
         let lock = Lock::new_const();
-        let full = lock.on_full(core::convert::identity);
-        let word = lock.load();
-        let Ok(Some(pin)) = lock.pin(word) else { panic!("nobody closes the slot") };
-        lock.read();
-        // SAFETY: held for reading.
-        assert!(unsafe { full.word.seal_alone(Access::Shared) });
+        let (word, full, pin) = sealed_by_a_reader(&lock);
         assert!(!lock.deflate(word, pin.slot(), Some(Access::Shared)) && lock.names(word));
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
