@@ -430,18 +430,10 @@ impl<P: Platform> RwSem<P> {
 #[cfg(any(feature = "std", fairlock_loom))]
 impl<P: Platform> RwSem<P> {
     of_either! {
-        /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
+        /// The calling thread, `me`, takes the lock in this way if nothing is in the way but those that
         /// wait.
         #[must_use]
-        pub(crate) fn read_past_queue(me: &Thread<P>) -> Option<PastQueue<'_, P>>;
-
-        /// As [`read_past_queue`](Self::read_past_queue), for writing.
-        #[must_use]
-        pub(crate) fn write_past_queue(me: &Thread<P>) -> Option<PastQueue<'_, P>>;
-
-        /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
-        #[must_use]
-        pub(crate) fn upgradable_past_queue(me: &Thread<P>) -> Option<PastQueue<'_, P>>;
+        pub(crate) fn past_queue(me: &Thread<P>, access: Access) -> Option<PastQueue<'_, P>>;
 
         /// Takes the lock in this way without going to sleep for it.
         pub(crate) fn take_awake(access: Access, context: &WaitContext<'_, P>) -> bool;

@@ -237,23 +237,18 @@ impl<P: Platform> Kernel<P> {
 /// For thin locks with a policy of their own: each way in is a try, and the rest of the wait is a whole one.
 #[cfg(any(feature = "std", fairlock_loom))]
 impl<P: Platform> Kernel<P> {
-    pub(crate) fn read_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        // Acquire: owns the lock if nothing was in the way (rule 3).
-        let before = self.word.enter(Access::Shared, Ordering::Acquire);
+    pub(crate) fn past_queue(&self, _me: &Thread<P>, access: Access) -> Option<PastQueue<'_, P>> {
+        let before = match access {
+            // Acquire: owns the lock if nothing was in the way (rule 3).
+            Access::Shared => self.word.enter(access, Ordering::Acquire),
+            Access::Exclusive if self.try_write() => Word::FREE,
+            _ => return None,
+        };
         if before.is_open_to_readers() {
-            return Some(PastQueue { lock: None, access: Access::Shared, before });
+            return Some(PastQueue { lock: None, access, before });
         }
         // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
         unsafe { self.unlock_read() };
-        None
-    }
-
-    pub(crate) fn write_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        let taken = PastQueue { lock: None, access: Access::Exclusive, before: Word::FREE };
-        self.try_write().then_some(taken)
-    }
-
-    pub(crate) fn upgradable_past_queue(&self, _me: &Thread<P>) -> Option<PastQueue<'_, P>> {
         None
     }
 

@@ -315,7 +315,7 @@ fn a_writer_that_spins_comes_after_the_one_before() {
 #[test]
 fn a_reader_past_the_queue_comes_after_the_writer_before() {
     after_a_writer(ASLEEP, |guarded| {
-        if guarded.lock.kernel().read_past_queue(Loom::thread()).is_some() {
+        if guarded.lock.kernel().past_queue(Loom::thread(), Access::Shared).is_some() {
             guarded.look();
         }
     });

@@ -273,20 +273,8 @@ impl<P: Platform> Turns<P> {
     #[inline]
     pub(crate) fn steal_at_once(&self, access: Access) -> bool {
         let me = P::thread();
-        let taken = self.steal_in_turn(me, access);
+        let taken = self.try_steal(me, access, true);
         taken.map(|before| self.note_steal(me, access.kind(), before)).is_some()
-    }
-
-    /// The calling thread, `me`, takes the lock past the queue, if it is free and it is its turn. Returns the word
-    /// before.
-    #[inline(always)]
-    #[must_use]
-    fn steal_in_turn(&self, me: &Thread<P>, access: Access) -> Option<Word> {
-        let word = self.word.load(Ordering::Relaxed);
-        if self.takes_turns(me, access.kind(), word) {
-            return None;
-        }
-        self.steal_from(me, word, access)
     }
 
     pub(crate) fn take_write_at_once(&self) -> bool {
@@ -296,14 +284,19 @@ impl<P: Platform> Turns<P> {
     /// Takes the lock past the queue, if nothing is in the way.
     fn steal(&self, access: Access) -> bool {
         let me = P::thread();
-        let taken = self.steal_from(me, self.word.load(Ordering::Relaxed), access);
+        let taken = self.try_steal(me, access, false);
         taken.map(|before| self.note_steal(me, access.kind(), before)).is_some()
     }
 
-    /// Takes the lock past the queue, if nothing is in the way; `word` is the last that was seen.
+    /// The calling thread, `me`, takes the lock past the queue, if nothing is in the way; `in_turn`: and if it is its
+    /// turn. Returns the word before.
     #[inline(always)]
     #[must_use]
-    fn steal_from(&self, me: &Thread<P>, word: Word, access: Access) -> Option<Word> {
+    fn try_steal(&self, me: &Thread<P>, access: Access, in_turn: bool) -> Option<Word> {
+        let word = self.word.load(Ordering::Relaxed);
+        if in_turn && self.takes_turns(me, access.kind(), word) {
+            return None;
+        }
         let is_stealable = |word: Word| match access {
             Access::Shared => self.may_read(me, word),
             Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),

@@ -138,7 +138,7 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     let has_awake_writer = || lock.word.load(Ordering::Relaxed).has_awake_writer();
     lock.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
     assert!(lock.take_again(me, Access::Shared).is_none());
-    assert!(lock.read_past_queue(me).is_none() && readers() == 0);
+    assert!(lock.past_queue(me, Access::Shared).is_none() && readers() == 0);
     assert!(lock.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
     // The next ones need not hold off, too, until that writer runs again.
     assert!(!has_awake_writer());
@@ -185,7 +185,7 @@ fn readers_hold_off_for_an_awake_writer_where_nobody_is_queued() {
     let me = Native::thread();
     lock.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
     assert!(lock.read_fast().is_err_and(|before| !lock.reads_at_once(Some(before))));
-    assert!(lock.read_past_queue(me).is_none());
+    assert!(lock.past_queue(me, Access::Shared).is_none());
     assert_eq!(lock.word.load(Ordering::Relaxed).readers(), 0);
     assert!(lock.try_read() && lock.try_take(Access::Shared, false).is_ok());
 }
@@ -197,7 +197,7 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     let lock = busy();
     let me = Native::thread();
     me.tenure.writes(0);
-    let read = || lock.read_past_queue(me).map(|taken| taken.note(me)).is_some();
+    let read = || lock.past_queue(me, Access::Shared).map(|taken| taken.note(me)).is_some();
     assert!(read() && !read(), "it comes in if nobody is inside");
     // SAFETY: taken above.
     unsafe { lock.unlock_read() };
@@ -218,7 +218,10 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     std::thread::scope(|s| {
         s.spawn(|| {
             let me = Native::thread();
-            assert!(lock.read_past_queue(me).is_none(), "another thread has not written");
+            assert!(
+                lock.past_queue(me, Access::Shared).is_none(),
+                "another thread has not written"
+            );
         });
     });
 }
@@ -252,7 +255,7 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
     }));
     lock.seem_awaited(true);
     me.tenure.writes(0);
-    assert!(lock.upgradable_past_queue(me).map(|taken| taken.note(me)).is_some());
+    assert!(lock.past_queue(me, Access::Upgradable).map(|taken| taken.note(me)).is_some());
     assert!(me.tenure.wrote(lock.id()));
     // SAFETY: taken above.
     unsafe { lock.unlock_upgradable() };

@@ -106,21 +106,29 @@ impl<P: Platform> Turns<P> {
         if self.holder().is_awaited() {
             return self.leave_again(me);
         }
-        // Without looking at the word first, as in `write_past_queue`.
+        // Without looking at the word first, as in `past_queue`.
         self.let_go_from(Word::FREE.taken(Access::Exclusive)).is_ok()
     }
 
-    /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
-    /// wait.
+    /// The calling thread, `me`, takes the lock in this way if nothing is in the way but those that wait.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        // Acquire: owns the lock if nothing was in the way (rule 3).
-        let before = self.word.enter(Access::Shared, Ordering::Acquire);
-        self.stay_past_queue(me, before)
+    pub(crate) fn past_queue(&self, me: &Thread<P>, access: Access) -> Option<PastQueue<'_, P>> {
+        let before = match access {
+            Access::Shared => {
+                // Acquire: owns the lock if nothing was in the way (rule 3).
+                let before = self.word.enter(access, Ordering::Acquire);
+                return self.stay_past_queue(me, before);
+            }
+            // Without looking at the word first: that would fetch the line twice, to read it and to
+            // write it. Where somebody waits the exchange would fail, which costs more.
+            Access::Exclusive if !self.holder().is_awaited() && self.try_write() => Word::FREE,
+            _ => self.try_steal(me, access, true)?,
+        };
+        Some(PastQueue { lock: Some(self), access, before })
     }
 
-    /// As [`read_past_queue`](Self::read_past_queue), of a thread that is counted already, and found `before`.
+    /// As [`past_queue`](Self::past_queue), of a reader that is counted already, and found `before`.
     #[inline(always)]
     #[must_use]
     pub(crate) fn stay_past_queue(&self, me: &Thread<P>, before: Word) -> Option<PastQueue<'_, P>> {
@@ -144,33 +152,11 @@ impl<P: Platform> Turns<P> {
         }
     }
 
-    /// As [`read_past_queue`](Self::read_past_queue), for writing.
-    #[inline(always)]
-    #[must_use]
-    pub(crate) fn write_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        // Without looking at the word first: that would fetch the line twice, to read it and to
-        // write it. Where somebody waits the exchange would fail, which costs more.
-        let before = match !self.holder().is_awaited() && self.try_write() {
-            true => Word::FREE,
-            false => self.steal_in_turn(me, Access::Exclusive)?,
-        };
-        Some(PastQueue { lock: Some(self), access: Access::Exclusive, before })
-    }
-
-    /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
-    #[inline(always)]
-    #[must_use]
-    pub(crate) fn upgradable_past_queue(&self, me: &Thread<P>) -> Option<PastQueue<'_, P>> {
-        let access = Access::Upgradable;
-        let before = self.steal_in_turn(me, access)?;
-        Some(PastQueue { lock: Some(self), access, before })
-    }
-
-    /// As [`write_past_queue`](Self::write_past_queue), with the note. Returns whether the lock was
+    /// As [`past_queue`](Self::past_queue), for writing, with the note. Returns whether the lock was
     /// free, if it did.
     pub(crate) fn take_past_queue(&self) -> Option<bool> {
         let me = P::thread();
-        let taken = self.write_past_queue(me)?;
+        let taken = self.past_queue(me, Access::Exclusive)?;
         let found_free = taken.found_free();
         taken.note(me);
         Some(found_free)

@@ -84,7 +84,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.read_thin(RwWord::FREE) || self.read_full_at_once(),
+            None => {
+                self.enter_thin(RwWord::FREE, Access::Shared) || self.full_at_once(Access::Shared)
+            }
             Some((me, mark)) => match self.visible_at(me, mark, false) {
                 Some((word, place)) => self.show(me, word, place),
                 None => self.read_marked(me, mark),
@@ -123,29 +125,35 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 self.expected()
             }
         };
-        match access {
-            Access::Shared => self.read_thin(word),
-            _ => word == RwWord::FREE && self.enter_free(access),
-        }
+        self.enter_thin(word, access)
     }
 
-    /// As [`at_once`](Self::at_once), for reading; the word is expected to be `word`.
+    /// As [`at_once`](Self::at_once); the word is expected to be `word`.
     #[inline(always)]
-    fn read_thin(&self, word: RwWord) -> bool {
+    fn enter_thin(&self, word: RwWord, access: Access) -> bool {
         // Acquire: owns the lock on success (rule 3).
-        let count =
-            |word: RwWord| self.word.exchange(word, word.taken(Access::Shared), Ordering::Acquire);
+        let take = |word: RwWord| self.word.exchange(word, word.taken(access), Ordering::Acquire);
+        if access != Access::Shared {
+            return word == RwWord::FREE && take(word).is_ok();
+        }
         word.is_open_to_readers()
-            && match count(word) {
+            && match take(word) {
                 Ok(()) => true,
-                Err(word) => word.is_open_to_readers() && count(word).is_ok(),
+                Err(word) => word.is_open_to_readers() && take(word).is_ok(),
             }
     }
 
-    /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
+    /// One attempt at the full lock of an inflated lock, by a thread that does not remember it: enters if nothing is in
+    /// the way but those that wait.
     #[inline(never)] // or it would be in every caller's loop
-    fn read_full_at_once(&self) -> bool {
-        self.full_at_once(RwSem::read_past_queue)
+    fn full_at_once(&self, access: Access) -> bool {
+        let Some(me) = marks::known::<P>() else { return false };
+        let word = self.load();
+        if !word.is_inflated() {
+            return false;
+        }
+        let slot = self.slot(word);
+        self.note_past_queue(me, word, slot, slot.full.past_queue(me, access))
     }
 
     /// Gives up the lock held for reading.
@@ -197,7 +205,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn write(&self) {
         let at_once = match marks::find::<P, _>(self) {
-            None => self.enter_free(Access::Exclusive) || self.write_full_at_once(),
+            None => {
+                self.enter_thin(RwWord::FREE, Access::Exclusive)
+                    || self.full_at_once(Access::Exclusive)
+            }
             Some((me, mark)) => self.write_marked(me, mark),
         };
         if !at_once {
@@ -217,34 +228,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         self.enter_with(Access::Exclusive, false, wait)
-    }
-
-    /// Enters a free thin lock.
-    #[inline(always)]
-    fn enter_free(&self, access: Access) -> bool {
-        // Acquire: as in `read_thin`.
-        self.word.exchange(RwWord::FREE, RwWord::FREE.taken(access), Ordering::Acquire).is_ok()
-    }
-
-    /// Enters an inflated lock as a writer, if nobody is inside.
-    #[inline(never)]
-    fn write_full_at_once(&self) -> bool {
-        self.full_at_once(RwSem::write_past_queue)
-    }
-
-    /// One attempt of `take` at the full lock.
-    #[inline(always)]
-    fn full_at_once(
-        &self,
-        take: impl for<'a> Fn(&'a RwSem<P>, &Thread<P>) -> Option<PastQueue<'a, P>>,
-    ) -> bool {
-        let Some(me) = marks::known::<P>() else { return false };
-        let word = self.load();
-        if !word.is_inflated() {
-            return false;
-        }
-        let slot = self.slot(word);
-        self.note_past_queue(me, word, slot, take(&slot.full, me))
     }
 
     /// The calling thread, `me`, has taken the full lock that `word` named past its queue, if it has.
@@ -619,7 +602,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if let Some(again) = lock.take_again(me, Access::Exclusive) {
             return self.note_again(me, mark, slot, again);
         }
-        self.note_past_queue(me, RwWord::inflated(slot.name), slot, lock.write_past_queue(me))
+        let taken = lock.past_queue(me, Access::Exclusive);
+        self.note_past_queue(me, RwWord::inflated(slot.name), slot, taken)
     }
 
     /// As [`write_marked`](Self::write_marked), for reading. What is rare is a tail call, so it needs no frame on the
@@ -645,7 +629,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     #[inline(never)]
     fn read_unmarked(&self) -> bool {
-        self.read_thin(self.expected())
+        self.enter_thin(self.expected(), Access::Shared)
     }
 
     /// As [`read_marked`](Self::read_marked), where something is in the way, or somebody waits. If the thread is counted as a

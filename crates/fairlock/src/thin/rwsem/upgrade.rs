@@ -4,7 +4,6 @@ use core::sync::atomic::Ordering;
 
 use super::{RwWord, ThinRwSem};
 use crate::platform::PooledPlatform;
-use crate::rwsem::RwSem;
 use crate::thin::inflate::{Codec, Inflates};
 use crate::thin::marks;
 use crate::wait::{Access, Wait, WaitError};
@@ -13,7 +12,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read`].
     #[inline]
     pub fn upgradable_read(&self) {
-        if !self.at_once(Access::Upgradable) && !self.upgradable_full_at_once() {
+        if !self.at_once(Access::Upgradable) && !self.full_at_once(Access::Upgradable) {
             self.enter_for_ever(Access::Upgradable, false);
         }
     }
@@ -28,12 +27,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read_with`].
     pub fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         self.enter_with(Access::Upgradable, false, wait)
-    }
-
-    /// Enters an inflated lock upgradably, if nothing is in the way.
-    #[inline(never)]
-    fn upgradable_full_at_once(&self) -> bool {
-        self.full_at_once(RwSem::upgradable_past_queue)
     }
 
     /// As [`RwSem::unlock_upgradable`].
