@@ -39,9 +39,8 @@
 //! | the ways in and out that thin locks have, and the queueing of a thread that sleeps at a condition variable | `thin` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
-//! | coming to the queue, being next, taking the lock, leaving | `turn` |
+//! | what is remembered of a lock: who is next, hints about the last holder; coming to the queue, being next, taking the lock, leaving | `turn` |
 //! | spinning and yielding before queueing; waiting in the queue | `wait` |
-//! | what is remembered of a lock: who is next, hints about the last holder | `state` |
 //! | what is remembered of a thread: its age at locks | `local` |
 //!
 //! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
@@ -59,7 +58,6 @@
 mod clock;
 mod local;
 mod mode;
-mod state;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -70,9 +68,9 @@ mod wait;
 use core::sync::atomic::Ordering;
 
 pub(crate) use local::TenureLocal;
-use state::{Holder, Tenure};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use thin::{Again, PastQueue};
+use turn::{Holder, Tenure};
 
 use super::Turns;
 use super::policy::{HANDOFF_AFTER, TenurePolicy, TenureShape};
