@@ -172,7 +172,7 @@ inline enter_visible() {
             :: atomic { word[l] != w && MUTANT != 13 -> shown[me] = 0;
                 if :: moved[me] -> moved[me] = false; got = true; come_in() :: else fi }
             fi
-        :: true -> readers[s]++;        /* `count_beside` */
+        :: true -> readers[s]++;        /* in the full lock */
             if
             :: atomic { word[l] == w -> got = true; come_in() }
             :: atomic { word[l] != w -> release(s, false) }

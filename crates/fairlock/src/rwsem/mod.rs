@@ -140,7 +140,6 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// The lock, if it follows the default discipline.
-    #[cfg(any(feature = "std", fairlock_loom))]
     #[inline(always)]
     pub(crate) fn turns(&self) -> Option<&Turns<P>> {
         match &*self.0 {
@@ -153,6 +152,17 @@ impl<P: Platform> RwSem<P> {
     /// locks may share one `counts`.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         (**self).set_events(counts);
+    }
+
+    /// The longest wait, in nanoseconds, that the lock plans for a waiter with
+    /// `grants_ahead` grants, to either side, before its own, as measured up to
+    /// now: the sum of (tenure + handoff) over them, if at least half as many threads want the lock. A thread that waits
+    /// by timed attempts may be away when its turn comes, and waits at most twice as long.
+    /// Sections longer than a tenure, and threads that the system does not run
+    /// although they could, come on top. `None` under the published discipline,
+    /// which plans nothing.
+    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
+        self.turns().map(|lock| lock.planned_wait_ns(grants_ahead, true))
     }
 
     /// Takes the lock for reading, or returns at a deadline; asks for that only if it has to wait.
@@ -235,15 +245,6 @@ impl<P: Platform> RwSem<P> {
         /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
         /// more get in.
         pub fn is_saturated() -> bool;
-
-        /// The longest wait, in nanoseconds, that the lock plans for a waiter with
-        /// `grants_ahead` grants, to either side, before its own, as measured up to
-        /// now: the sum of (tenure + handoff) over them, if at least half as many threads want the lock. A thread that waits
-        /// by timed attempts may be away when its turn comes, and waits at most twice as long.
-        /// Sections longer than a tenure, and threads that the system does not run
-        /// although they could, come on top. `None` under the published discipline,
-        /// which plans nothing.
-        pub fn planned_wait_ns(grants_ahead: usize) -> Option<u64>;
 
         #[doc(hidden)]
         pub fn snapshot() -> Snapshot;

@@ -144,7 +144,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns); that of a thin lock is that of a new full one.
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
-        let planned = |lock: &Turns<P>| lock.planned_ns(waiters_ahead, false);
+        let planned = |lock: &Turns<P>| lock.planned_wait_ns(waiters_ahead, false);
         let new = |_| planned(&Turns::new(TenurePolicy::DEFAULT));
         self.look(new, |full| planned(&full.lock))
     }
@@ -465,8 +465,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
     pub(crate) fn lock_seated(&self, seat: &Seat<P>) {
         let slot = seat.slot();
         slot.note(false);
-        slot.full.lock.write_queued(&seat.0.waiter);
-        let taken = self.follow(slot, &WaitContext::FOREVER);
+        let for_ever = &WaitContext::FOREVER;
+        let taken = slot.full.lock.wait_queued(&seat.0.waiter, for_ever);
+        let taken = taken.and_then(|()| self.follow(slot, for_ever));
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 }

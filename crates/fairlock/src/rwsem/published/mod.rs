@@ -224,11 +224,6 @@ impl<P: Platform> Kernel<P> {
         self.word.flag_queue(Flags::HANDOFF);
     }
 
-    /// Nothing is planned.
-    pub(crate) fn planned_wait_ns(&self, _grants_ahead: usize) -> Option<u64> {
-        None
-    }
-
     pub(crate) fn take_write_at_once(&self) -> bool {
         self.try_write()
     }

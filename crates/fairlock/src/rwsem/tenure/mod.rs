@@ -81,7 +81,7 @@ use crate::inspect::Field;
 use crate::platform::Platform;
 use crate::wait::{
     Access, FEW_WAKES, Kind, LOOK_NS, Look, Thread, WAKE_NS, WATCH_NS, WaitContext, WaitError,
-    WakeList, give_way,
+    Waiter, WakeList, give_way,
 };
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
@@ -155,8 +155,9 @@ impl<P: Platform> Rules<P> for TenurePolicy {
     }
 
     fn upgradable_left(lock: &Turns<P>, before: Word) {
-        if before.has_next_to_wake() && (before.readers() == 1 || lock.next_is(Access::Upgradable))
-        {
+        let is_upgradable = |next: &Waiter<P>| next.access == Access::Upgradable;
+        let waits = || lock.with_queue(|q| q.own.next().is_some_and(is_upgradable));
+        if before.has_next_to_wake() && (before.readers() == 1 || waits()) {
             lock.wake_next();
         }
     }
@@ -505,12 +506,8 @@ impl<P: Platform> Turns<P> {
         });
     }
 
-    pub(crate) fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
-        Some(self.planned_ns(grants_ahead, true))
-    }
-
     /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), of a lock that is also read, or only written.
-    pub(crate) fn planned_ns(&self, grants_ahead: usize, is_read: bool) -> u64 {
+    pub(crate) fn planned_wait_ns(&self, grants_ahead: usize, is_read: bool) -> u64 {
         self.with_queue(|q| q.own.clock.planned_wait_ns(grants_ahead, is_read, self.shape()))
     }
 }

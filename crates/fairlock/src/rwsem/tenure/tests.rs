@@ -549,7 +549,7 @@ fn a_sleeper_that_is_queued_at_a_free_lock_is_woken() {
         let sleeper = s.spawn(move || {
             let waiter = Waiter::new(Access::Exclusive, Native::thread(), Native::now(), 0);
             send.send((&raw const waiter).expose_provenance()).unwrap();
-            lock.write_queued(&waiter);
+            assert!(lock.wait_queued(&waiter, &WaitContext::FOREVER).is_ok());
             // SAFETY: just taken.
             unsafe { lock.unlock_write() };
         });
@@ -863,14 +863,14 @@ fn what_a_wake_up_costs_is_part_of_what_is_planned() {
     let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
     let me = Native::thread();
     let next = Waiter::new(Access::Exclusive, me, 0, 0);
-    let before = lock.planned_ns(100_000, false);
+    let before = lock.planned_wait_ns(100_000, false);
     me.tenure.wake_cost.set(1_000_000);
     lock.with_queue(|q| {
         // SAFETY: it leaves in this frame, with the lock.
         unsafe { lock.arrive(q, &next, &mut FewWakes::new()) };
         assert!(lock.take(q, &next, Native::now(), &mut FewWakes::new()));
     });
-    assert!(lock.planned_ns(100_000, false) > before);
+    assert!(lock.planned_wait_ns(100_000, false) > before);
     // SAFETY: just taken.
     unsafe { lock.unlock_write() };
 }

@@ -240,14 +240,6 @@ impl<P: Platform> Turns<P> {
         }
     }
 
-    /// Waits until the calling thread, whose waiter this is, has the lock. Another thread has
-    /// [queued](Self::queue_sleeping_writer) the waiter, or is about to: until then it is a waiter that is not
-    /// next.
-    pub(crate) fn write_queued(&self, waiter: &Waiter<P>) {
-        let taken = self.wait_queued(waiter, &WaitContext::FOREVER);
-        debug_assert!(taken.is_ok(), "a wait for ever has ended");
-    }
-
     /// As if the calling thread had had the lock last, and another were queued.
     #[cfg(all(test, feature = "std"))]
     pub(crate) fn seem_last(&self) {

@@ -376,11 +376,6 @@ impl<P: Platform> Turns<P> {
         wakes.wake_all();
     }
 
-    /// Whether the waiter that is next wants the lock in this way.
-    pub(crate) fn next_is(&self, access: Access) -> bool {
-        self.with_queue(|q| q.own.next().is_some_and(|next| next.access == access))
-    }
-
     /// Gives up: out of the queue, without the lock.
     pub(super) fn leave(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
         q.waiters.remove(waiter);

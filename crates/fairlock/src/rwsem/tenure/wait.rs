@@ -225,7 +225,9 @@ impl<P: Platform> Turns<P> {
         result
     }
 
-    pub(super) fn wait_queued(
+    /// Waits until the calling thread, whose waiter this is, has the lock, or the wait ends. If another thread is only
+    /// about to queue the waiter, it is one that is not next until then.
+    pub(crate) fn wait_queued(
         &self,
         waiter: &Waiter<P>,
         context: &WaitContext<'_, P>,
@@ -297,7 +299,9 @@ impl<P: Platform> Turns<P> {
         }
         if !over
             && now < watch.until
-            && self.outwaits_readers(waiter, word)
+            && waiter.access == Access::Exclusive
+            && word.readers() > 0
+            && !self.holder().is_in_turns()
             && self.outwait_readers(waiter)
         {
             return Waited::Taken;
@@ -322,14 +326,8 @@ impl<P: Platform> Turns<P> {
         Waited::Not(self.sleep_as_next(waiter, watch, context, now, over))
     }
 
-    /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
-    /// share the lock, and readers are inside.
-    fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
-        waiter.access == Access::Exclusive && word.readers() > 0 && !self.holder().is_in_turns()
-    }
-
-    /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
-    /// if nobody was faster.
+    /// Where threads share the lock, the writer that is next has readers hold off. It waits for those inside to leave, for a
+    /// moment, and takes the lock, if nobody was faster.
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
         let writer = AwakeWriter::new(&self.word);
         writer.spin_until(OUTWAIT_NS, |word| word.may_take_next(waiter.access))

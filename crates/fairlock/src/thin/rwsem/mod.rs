@@ -737,30 +737,24 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Inflates the lock if it is not inflated; returns its word.
+    #[inline(never)] // its frame is large
     fn inflated(&self) -> RwWord {
         loop {
             let word = self.settled(self.load());
             if word.is_inflated() {
                 return word;
             }
-            let is_uninit = word.is_uninit();
-            let made = if is_uninit { self.inflate_uninit(word) } else { self.inflate(word) };
-            if let Ok(word) = made {
-                return word;
+            if !word.is_uninit() {
+                _ = self.inflate(word);
+                continue;
+            }
+            let slot = P::rwsem_slots().take_for(word.policy());
+            let new = RwWord::inflated(slot.name).permanent();
+            // Acquire and Release: as in `inflate`.
+            if self.word.exchange(word, new, Ordering::AcqRel).is_err() {
+                P::rwsem_slots().set_aside(slot);
             }
         }
-    }
-
-    #[cold]
-    fn inflate_uninit(&self, word: RwWord) -> Result<RwWord, RwWord> {
-        let slot = P::rwsem_slots().take_for(word.policy());
-        let new = RwWord::inflated(slot.name).permanent();
-        // Acquire and Release: as in `inflate`.
-        let made = self.word.exchange(word, new, Ordering::AcqRel);
-        if made.is_err() {
-            P::rwsem_slots().set_aside(slot);
-        }
-        made.map(|()| new)
     }
 
     /// A seal kept the caller out of the lock, which was inflated, with this word: takes it off.

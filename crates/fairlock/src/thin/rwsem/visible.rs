@@ -100,7 +100,14 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return self.show(me, word, place);
         }
         if let Some(slot) = self.kept(word) {
-            return self.count_beside(word, slot);
+            // Acquire: owns the lock (rule 3). If the lock has this name still, it had it all the time (V1), and no
+            // writer is in the full one.
+            let before = slot.full.word.enter(Access::Shared, Ordering::Acquire);
+            let stays = before.has_room() && self.names(word);
+            if !stays {
+                leave_other::<Self>(slot, Access::Shared);
+            }
+            return stays;
         }
         if word.has_no_room() {
             self.revoke(word, 0);
@@ -108,18 +115,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         // Acquire: owns the lock on success (rule 3).
         self.word.exchange(word, word.taken(access), Ordering::Acquire).is_ok()
-    }
-
-    /// Enters the full lock, which had this word and is visible, too.
-    fn count_beside(&self, word: RwWord, slot: &'static SlotOf<Self>) -> bool {
-        // Acquire: owns the lock (rule 3). If the lock has this name still, it had it all the time (V1), and no
-        // writer is in the full one.
-        let before = slot.full.word.enter(Access::Shared, Ordering::Acquire);
-        let stays = before.has_room() && self.names(word);
-        if !stays {
-            leave_other::<Self>(slot, Access::Shared);
-        }
-        stays
     }
 
     /// A reader leaves the lock, which had this word and is visible. False if it was revoked meanwhile.
