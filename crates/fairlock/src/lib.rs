@@ -171,6 +171,8 @@ pub mod range;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod reentrant;
 mod rwlock;
+// What only thin locks use.
+#[cfg_attr(not(any(feature = "std", fairlock_loom)), allow(dead_code, unused_imports))]
 pub mod rwsem;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod semaphore;

@@ -26,13 +26,10 @@ pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, Tenur
 pub(crate) use published::PublishedLocal;
 pub(crate) use sem::Head;
 use sem::Sem;
-#[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
 pub use sem::Uncontended;
 pub(crate) use tenure::TenureLocal;
-#[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{Again, PastQueue};
-#[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::{READERS_LIMIT, Word};
 
 use crate::events::EventCounts;
@@ -40,7 +37,6 @@ use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
 #[cfg(test)]
 use crate::wait::Queue;
-#[cfg(any(feature = "std", fairlock_loom))]
 use crate::wait::{Access, Thread, WaitContext};
 use crate::wait::{Wait, WaitError};
 
@@ -134,7 +130,6 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// The same lock, as one whose policy is chosen at run time.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) fn of(lock: Turns<P>) -> Self {
         Self(MayDangle::new(Either::Turns(Policy::tenure(lock.policy), lock)))
     }
@@ -410,7 +405,6 @@ impl<P: Platform> RwSem<P> {
 
     /// Takes the lock for writing past those that wait, if the calling thread had it last. This is how
     /// a busy lock is taken nearly always. Counts no event.
-    #[cfg(any(feature = "std", fairlock_loom))]
     #[doc(hidden)]
     #[inline]
     pub fn write_again(&self) -> bool {
@@ -428,7 +422,6 @@ impl<P: Platform> RwSem<P> {
 
 /// For thin locks, which have it one after the other: a thread may come late, and take (or count itself in)
 /// what is another lock's by now.
-#[cfg(any(feature = "std", fairlock_loom))]
 impl<P: Platform> RwSem<P> {
     of_either! {
         /// The calling thread, `me`, takes the lock in this way if nothing is in the way but those that

@@ -6,7 +6,6 @@
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-#[cfg(any(feature = "std", fairlock_loom))]
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
 
@@ -124,10 +123,8 @@ pub struct Head<P: Platform> {
     /// The state: see [`word`](super::word).
     pub(crate) word: AtomicWord<P>,
     /// For a lock of a pool: how often it was free of late.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) uncontended: Uncontended,
     /// For such a lock: since when nobody wrote, as far as readers know; zero if somebody may have.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) read_since: AtomicU32,
     pub(super) events: events::Sink,
 }
@@ -179,9 +176,7 @@ impl<P: Platform> Head<P> {
     const fn of(word: AtomicWord<P>) -> Self {
         Self {
             word,
-            #[cfg(any(feature = "std", fairlock_loom))]
             uncontended: Uncontended::new(),
-            #[cfg(any(feature = "std", fairlock_loom))]
             read_since: AtomicU32::new(0),
             events: events::Sink::new(),
         }
@@ -227,11 +222,9 @@ impl<P: Platform, D: Rules<P>> DerefMut for Parts<P, D> {
 /// The count is in the lock, in the cache line of the word that each acquisition writes. A count of
 /// each thread, over all its locks, would cost no store to that line. But where a few of many locks
 /// have a queue, threads find those as often as the others, and no lock would ever become thin.
-#[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
 pub struct Uncontended(AtomicU32);
 
-#[cfg(any(feature = "std", fairlock_loom))]
 impl Uncontended {
     /// A lock is uncontended when its count reaches this: one up for each acquisition that found it free,
     /// [`CONFLICT`](Self::CONFLICT) down for each that did not. So many uncontended acquisitions save, in a thin
@@ -382,7 +375,6 @@ impl<P: Platform> Head<P> {
     }
 
     /// Somebody may have written.
-    #[cfg(any(feature = "std", fairlock_loom))]
     #[inline(always)]
     pub(crate) fn is_read_no_longer(&self) {
         // A load first: another thread may read the line.
@@ -608,7 +600,6 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 
     /// Takes the lock in this way if that needs no waiting; `again`: as one who may hold it for reading.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(super) fn try_in(&self, access: Access, again: bool) -> bool {
         match access {
             Access::Shared if again => self.try_read_recursive(),
@@ -619,7 +610,6 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 
     /// Takes the lock in this way; gives up as `wait` says.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(super) fn take_with(&self, access: Access, wait: Wait<'_, P>) -> Result<(), WaitError> {
         match access {
             Access::Shared => self.read_with(wait),

@@ -209,7 +209,6 @@ impl Word {
     }
 
     /// Several readers hold the lock, none of whom may become the writer, and nobody waits.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) const fn is_shared_only(self) -> bool {
         let others = WRITER_LOCKED | WAITERS | UPGRADABLE;
         self.readers() > 1 && self.0 & others == 0
@@ -294,7 +293,6 @@ impl Word {
     }
 
     /// Under tenure, somebody waits, and nothing else is in the way of a thread that comes.
-    #[cfg(any(feature = "std", fairlock_loom))]
     #[inline(always)]
     pub(crate) const fn is_left_free(self) -> bool {
         self.0 & (READ_STEAL_BLOCKED | COUNT | WAITERS) == WAITERS
@@ -541,7 +539,6 @@ impl<P: Platform> AtomicWord<P> {
 
 /// The seal: a lock that is held for writing, by nobody in particular. A thread that comes late to a lock of a
 /// pool finds it.
-#[cfg(any(feature = "std", fairlock_loom))]
 impl<P: Platform> AtomicWord<P> {
     /// Of a new lock, which nobody knows yet: without an operation on the word.
     pub(crate) fn make_sealed(&mut self) {

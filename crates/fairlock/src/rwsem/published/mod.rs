@@ -59,7 +59,6 @@ use crate::inspect::Field;
 use crate::platform::Platform;
 use crate::system::all_zero;
 use crate::wait::{Access, Kind, WaitContext, WaitError};
-#[cfg(any(feature = "std", fairlock_loom))]
 use crate::{rwsem::PastQueue, wait::Thread};
 
 /// What the queue lock guards.
@@ -230,7 +229,6 @@ impl<P: Platform> Kernel<P> {
 }
 
 /// For thin locks with a policy of their own: each way in is a try, and the rest of the wait is a whole one.
-#[cfg(any(feature = "std", fairlock_loom))]
 impl<P: Platform> Kernel<P> {
     pub(crate) fn past_queue(&self, _me: &Thread<P>, access: Access) -> Option<PastQueue<'_, P>> {
         let before = match access {

@@ -60,7 +60,6 @@ mod local;
 mod mode;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
-#[cfg(any(feature = "std", fairlock_loom))]
 mod thin;
 mod turn;
 mod wait;
@@ -68,7 +67,6 @@ mod wait;
 use core::sync::atomic::Ordering;
 
 pub(crate) use local::TenureLocal;
-#[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use thin::{Again, PastQueue};
 use turn::{Holder, Tenure};
 
