@@ -481,6 +481,39 @@ impl<P: Platform> Turns<P> {
             self.events.count(Event::wake(next.kind));
         }
     }
+
+    // ---- a thread that sleeps at a condition variable ----
+    //
+    // From the time that it is queued on it waits only for this lock, so it stays asleep until it is next and the
+    // lock becomes free.
+
+    /// Queues a writer whose thread sleeps.
+    ///
+    /// # Safety
+    /// The waiter is in no queue, and stays where it is until its thread has the lock.
+    pub(crate) unsafe fn queue_sleeping_writer(&self, waiter: &Waiter<P>) {
+        let mut wakes = FewWakes::new();
+        self.with_queue(|q| {
+            // SAFETY: the caller's promise.
+            unsafe { self.queue_up(q, waiter, &mut wakes) };
+            if q.own.is_next(waiter) {
+                self.ask_for(q, waiter, &mut wakes);
+            }
+        });
+        wakes.wake_all();
+    }
+
+    /// Sets `WAKE_NEXT` for the waiter, which is next and asleep; wakes it if the lock is free.
+    fn ask_for(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
+        // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
+        let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+        if word.may_take_next(waiter.access) {
+            self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
+            self.wake_appointed(q, wakes);
+        } else {
+            q.own.unwoken = true;
+        }
+    }
 }
 
 /// Which side is next: that of a real-time thread, or else the one whose tenure it is not,
