@@ -2,8 +2,7 @@
 
 use std::vec::Vec;
 
-use super::inflate::{Codec, Inflates};
-use super::pool::{Slot, Slots};
+use super::inflate::{Codec, Inflates, Slot, Slots};
 use super::{ThinMutex, ThinRwSem};
 use crate::platform::PooledPlatform;
 use crate::pool::name;

@@ -10,8 +10,8 @@
 
 use core::ptr;
 
+use super::inflate::Slot;
 use super::local::{ENOUGH, LAST_PERIOD, Mark, SLOT};
-use super::pool::Slot;
 use crate::platform::{PooledPlatform, Thread};
 use crate::rwsem::RwSem;
 

@@ -35,8 +35,7 @@
 //! | what | where |
 //! |---|---|
 //! | the words: of locks, of slots, of the list of a pool | `word` |
-//! | the full locks that thin locks have one after the other | `pool` |
-//! | how a lock comes to a full one, and becomes thin again | `inflate` |
+//! | how a lock comes to a full one, and becomes thin again; the full locks, which locks have one after the other | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `local`, `marks` |
 //! | the reader/writer lock | `rwsem` |
 //! | its readers that no lock counts | `visible`, `local` |
@@ -50,7 +49,6 @@ mod marks;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
 mod mutex_loom;
-mod pool;
 mod rwsem;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
@@ -59,12 +57,12 @@ mod word;
 
 #[cfg(feature = "std")]
 pub use hidden::{SlotSnapshot, ThinSnapshot};
+#[cfg(all(test, not(miri)))] // pool.rs
+pub(crate) use inflate::Heap;
+pub use inflate::{FullMutex, PooledPlatform, Slot, Slots};
 pub(crate) use local::Marks;
 pub use local::Periods;
 pub(crate) use local::Shown;
 pub use mutex::{Seat, ThinMutex};
-#[cfg(all(test, not(miri)))] // pool.rs
-pub(crate) use pool::Heap;
-pub use pool::{FullMutex, PooledPlatform, Slot, Slots};
 pub use rwsem::ThinRwSem;
 pub use visible::VisibleReaders;

@@ -25,9 +25,8 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::inflate::{AtomicOf, Codec, Inflates, SlotOf};
+use super::inflate::{AtomicOf, Codec, FullMutex, Inflates, Pin, Slot, SlotOf, Slots};
 use super::marks;
-use super::pool::{FullMutex, Pin, Slot, Slots};
 use super::word::{Holder, Place};
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};

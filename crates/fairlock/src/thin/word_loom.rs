@@ -10,7 +10,7 @@ use loom::thread;
 
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, RwSem};
-use crate::thin::pool::Full;
+use crate::thin::inflate::Full;
 use crate::thin::word::{AtomicOf, Codec, Pins, RwWord};
 use crate::wait::Access;
 

@@ -11,10 +11,9 @@ mod visible;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf, leave_other};
+use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf, Slots, leave_other};
 use super::local::Mark;
 use super::marks;
-use super::pool::Slots;
 use super::word::{self, Holder, RwWord};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
