@@ -13,6 +13,7 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
+use super::local::{MUTEX_SLOT, SLOT};
 use super::visible::VisibleReaders;
 pub(super) use super::word::{AtomicOf, Codec};
 use super::word::{Holder, Pins};
@@ -240,6 +241,9 @@ const MANY: u32 = name(1 << 10);
 /// A full lock that locks may have one after the other.
 #[doc(hidden)]
 pub trait Full<P: Platform> {
+    /// What a thread's mark of such a slot has in its low bits.
+    const MARK: u64;
+
     /// A lock that follows the default policy, and is sealed.
     fn sealed() -> Self;
 
@@ -510,6 +514,8 @@ fn try_seal<P: Platform>(lock: &Turns<P>) -> bool {
 }
 
 impl<P: Platform> Full<P> for RwSem<P> {
+    const MARK: u64 = SLOT;
+
     fn sealed() -> Self {
         Self::of(sealed())
     }
@@ -541,6 +547,8 @@ pub struct FullMutex<P: Platform> {
 unsafe impl<P: Platform> Sync for FullMutex<P> {}
 
 impl<P: Platform> Full<P> for FullMutex<P> {
+    const MARK: u64 = MUTEX_SLOT;
+
     fn sealed() -> Self {
         Self { lock: sealed(), follows: Cell::new(false), sleeper: P::AtomicUsize::new(0) }
     }

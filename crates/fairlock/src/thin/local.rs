@@ -14,6 +14,8 @@ const MARKS: usize = 16;
 
 /// What is no name in [`Mark::what`]. No word of a lock has both of these bits, and slots are aligned to more.
 pub(super) const SLOT: u64 = 0b11;
+/// The same, of a mutex: its slots are of another type.
+pub(super) const MUTEX_SLOT: u64 = 0b111;
 
 /// The locks that a thread found inflated. Used by that thread only.
 pub(crate) struct Marks<P>([Mark<P>; MARKS]);
@@ -27,7 +29,7 @@ unsafe impl<P> Send for Marks<P> {}
 pub(super) struct Mark<P> {
     /// The lock's address; zero if there is none.
     pub(super) lock: Cell<usize>,
-    /// The address of a slot of the pool of `P`, or zero, each with [`SLOT`]; or what the readers of a visible lock show.
+    /// The address of a slot of a pool of `P`, or zero, each with [`SLOT`] or [`MUTEX_SLOT`]; or what the readers of a visible lock show.
     pub(super) what: Cell<u64>,
     /// As it leaves the full lock the thread is to look whether that should be thin, or visible. Decided when it came:
     /// another reader may have come meanwhile, and have fetched the line.
@@ -62,11 +64,17 @@ impl<P: System> Marks<P> {
 }
 
 impl<P> Mark<P> {
-    /// The slot's address, or zero; none if the lock was visible.
+    /// The address of a slot of this kind, or zero; none if the lock had another kind of slot, or was visible.
     #[inline(always)]
-    pub(super) fn slot_address(&self) -> Option<u64> {
+    pub(super) fn slot_address(&self, kind: u64) -> Option<u64> {
         let what = self.what.get();
-        (what % (SLOT + 1) == SLOT).then(|| what - SLOT)
+        (what % (MUTEX_SLOT + 1) == kind).then(|| what - kind)
+    }
+
+    /// Whether the lock was visible.
+    #[inline(always)]
+    pub(super) fn is_visible(&self) -> bool {
+        self.what.get() % (SLOT + 1) != SLOT
     }
 
     const fn none() -> Self {

@@ -10,18 +10,17 @@
 
 use core::ptr;
 
-use super::inflate::Slot;
-use super::local::{ENOUGH, LAST_PERIOD, Mark, SLOT};
+use super::inflate::{Full, Slot};
+use super::local::{ENOUGH, LAST_PERIOD, Mark};
 use crate::platform::{PooledPlatform, Thread};
-use crate::rwsem::RwSem;
 
 impl<P: PooledPlatform> Mark<P> {
     /// The slot that the lock had then.
     #[inline(always)]
-    pub(super) fn slot(&self) -> Option<&'static Slot<P, RwSem<P>>> {
-        let slot = self.slot_address()? as usize;
-        // SAFETY: null or a slot of the platform's pool (`mark`), which is there for as long as its threads.
-        unsafe { ptr::with_exposed_provenance::<Slot<P, RwSem<P>>>(slot).as_ref() }
+    pub(super) fn slot<F: Full<P> + 'static>(&self) -> Option<&'static Slot<P, F>> {
+        let slot = self.slot_address(F::MARK)? as usize;
+        // SAFETY: null or a slot of the platform's pool of such locks (`mark`), which is there for as long as its threads.
+        unsafe { ptr::with_exposed_provenance::<Slot<P, F>>(slot).as_ref() }
     }
 
     /// The calling thread reads the full lock beside so many others, and found it free or not. `looks`: it is to look at the
@@ -48,7 +47,7 @@ impl<P: PooledPlatform> Mark<P> {
 
     /// It is that of another lock than the one of this address, and that one was visible.
     pub(super) fn is_other_visible(&self, address: usize) -> bool {
-        self.slot_address().is_none() && ![0, address].contains(&self.lock.get())
+        self.is_visible() && ![0, address].contains(&self.lock.get())
     }
 }
 
@@ -76,14 +75,14 @@ pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
 /// The calling thread, `me`, has found the lock inflated, with this slot. The mark: whether to look as the thread leaves is to
 /// be set.
 #[inline]
-pub(super) fn mark<'a, P: PooledPlatform, L>(
+pub(super) fn mark<'a, P: PooledPlatform, L, F: Full<P>>(
     me: &'a Thread<P>,
     lock: &L,
-    slot: &'static Slot<P, RwSem<P>>,
+    slot: &'static Slot<P, F>,
 ) -> &'a Mark<P> {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
-    mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + SLOT);
+    mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + F::MARK);
     mark.lock.set(address);
     mark
 }
@@ -98,12 +97,10 @@ pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown
     is_others
 }
 
-/// The calling thread has found the lock thin.
+/// The calling thread has found the lock thin. Whether it remembered something else.
 #[inline]
-pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) {
-    if let Some((_, mark)) = find::<P, L>(lock) {
-        mark.lock.set(0);
-    }
+pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) -> bool {
+    find::<P, L>(lock).inspect(|(_, mark)| mark.lock.set(0)).is_some()
 }
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
@@ -148,5 +145,25 @@ mod tests {
         unmark::<Native, _>(&lock);
         assert!(find::<Native, _>(&lock).is_none());
         me.marks.of(ptr::from_ref(&lock).addr()).what.set(0); // it is no name
+    }
+
+    /// A mutex may be where a reader/writer lock was, of which the thread still has a mark.
+    #[test]
+    fn a_mark_is_of_a_slot_of_one_kind() {
+        use super::super::inflate::FullMutex;
+        use crate::platform::PooledPlatform;
+        use crate::rwsem::RwSem;
+
+        let (me, lock) = (Native::thread(), 0_u64);
+        let mark = mark(me, &lock, Native::rwsem_slots().take_sealed());
+        assert!(
+            mark.slot::<RwSem<Native>>().is_some() && mark.slot::<FullMutex<Native>>().is_none()
+        );
+        let mark = super::mark(me, &lock, Native::mutex_slots().take_sealed());
+        assert!(
+            mark.slot::<RwSem<Native>>().is_none() && mark.slot::<FullMutex<Native>>().is_some()
+        );
+        assert!(!mark.is_other_visible(1), "it was full");
+        unmark::<Native, _>(&lock);
     }
 }

@@ -25,11 +25,12 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::inflate::{AtomicOf, Codec, FullMutex, Inflates, Pin, Slot, SlotOf, Slots};
+use super::inflate::{AtomicOf, Codec, FullMutex, Inflates, Pin, Slot, SlotOf, Slots, leave_other};
+use super::local::Mark;
 use super::marks;
 use super::word::{Holder, Place};
 use crate::may_dangle::MayDangle;
-use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use crate::platform::{Atomic, ConstZero, PooledPlatform, Thread};
 use crate::rwsem::{TenurePolicy, Turns};
 use crate::ticket::Solo;
 use crate::wait::{
@@ -63,7 +64,11 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// as it has left it, leaves it to them for 16 microseconds, if nobody is queued.
     #[inline]
     pub fn lock(&self) {
-        if !self.take_thin() && !self.lock_again() {
+        let at_once = match marks::find::<P, _>(self) {
+            None => self.enter_thin(),
+            Some((me, mark)) => self.lock_marked(me, mark),
+        };
+        if !at_once {
             self.lock_for_ever();
         }
     }
@@ -160,11 +165,17 @@ impl<P: PooledPlatform> ThinMutex<P> {
 impl<P: PooledPlatform> ThinMutex<P> {
     // ---- in ----
 
-    /// Takes the lock if it is thin and free.
+    /// Takes the lock if it is thin and free, and the calling thread does not remember it as inflated.
     #[inline(always)]
     pub(crate) fn take_thin(&self) -> bool {
-        // Relaxed: `place` is looked at again below.
-        if Place::of(self.place.0.load(Ordering::Relaxed)).is_inflated() || !self.solo.enter() {
+        marks::find::<P, _>(self).is_none() && self.enter_thin()
+    }
+
+    /// Takes the lock if it is thin and free. Without looking first: that would fetch the line twice, to read it and to
+    /// write it.
+    #[inline(always)]
+    fn enter_thin(&self) -> bool {
+        if !self.solo.enter() {
             return false;
         }
         // Acquire: the section of whoever made the lock thin.
@@ -176,18 +187,14 @@ impl<P: PooledPlatform> ThinMutex<P> {
         true
     }
 
-    /// The calling thread takes the full lock, if it had it last, others wait, and nothing else is
-    /// in the way: this is how a busy lock is taken nearly always.
+    /// The calling thread, `me`, takes the full lock that it remembers, if it had the lock last, others wait, and nothing
+    /// else is in the way: this is how a busy lock is taken nearly always.
     #[inline(never)] // or it would be in every caller's loop
-    fn lock_again(&self) -> bool {
-        let Some(me) = marks::known::<P>() else { return false };
-        let place = self.load();
-        if !place.is_inflated() {
-            return false;
-        }
-        let slot = self.slot(place);
+    fn lock_marked(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+        let Some(slot) = mark.slot::<FullMutex<P>>() else { return false };
         let Some(again) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
-        if !self.entered(place, slot, Access::Exclusive, false) {
+        if !self.names(Place::inflated(slot.name)) {
+            leave_other::<Self>(slot, Access::Exclusive);
             return false;
         }
         again.note(me);
@@ -210,7 +217,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 // Before the look, as the last act of a wait is a try.
                 let ended = until.expired(P::now);
                 // Not before a look: trying would take the line from whoever is inside.
-                if !self.solo.is_held() && self.take_thin() {
+                marks::unmark::<P, _>(self);
+                if !self.solo.is_held() && self.enter_thin() {
                     collision.end::<P>();
                     return Ok(());
                 }
@@ -231,6 +239,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 }
             }
             let slot = self.slot(place);
+            marks::mark(P::thread(), self, slot);
             let full = &slot.full.lock;
             if let Some(found_free) = self.take_awake(full, &mut collision, until) {
                 if self.entered(place, slot, Access::Exclusive, found_free) {
@@ -278,7 +287,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         loop {
             let place = self.load();
             if !place.is_inflated() {
-                return false;
+                return marks::unmark::<P, _>(self) && self.enter_thin();
             }
             let slot = self.slot(place);
             match slot.full.lock.take_past_queue() {
@@ -347,7 +356,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     // ---- out ----
 
-    /// The short way out where others wait, as [`lock_again`](Self::lock_again) is the way in; or the
+    /// The short way out where others wait, as [`lock_marked`](Self::lock_marked) is the way in; or the
     /// long one.
     ///
     /// # Safety
@@ -520,6 +529,12 @@ mod tests {
     use super::*;
 
     impl<P: PooledPlatform> ThinMutex<P> {
+        /// Takes the lock, which is inflated, as a thread that remembers it.
+        fn lock_again(&self) -> bool {
+            let me = P::thread();
+            self.lock_marked(me, marks::mark(me, self, self.slot(self.load())))
+        }
+
         /// Takes the lock as a thread does that inflates it.
         pub(crate) fn lock_inflating(&self) {
             match self.inflate(Place::NONE) {
@@ -590,6 +605,50 @@ mod tests {
         full.seem_awaited(false);
         // SAFETY: just taken.
         unsafe { lock.unlock() };
+    }
+
+    /// A stale mark costs time: of a lock that is thin by now, or of a slot that another lock has.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    #[test]
+    fn a_mutex_is_taken_whatever_the_thread_remembers_of_it() {
+        use crate::platform::{Native, System};
+
+        let me = Native::thread();
+        let (lock, other) = (ThinMutex::<Native>::new(), ThinMutex::<Native>::new());
+        let slot_of = |lock: &ThinMutex<Native>| {
+            lock.lock_inflating();
+            // SAFETY: just taken.
+            unsafe { lock.unlock() };
+            lock.slot(lock.load())
+        };
+        let slot = slot_of(&lock);
+        let remembers = || marks::find::<Native, _>(&lock).is_some();
+        assert!(lock.trim() && !lock.is_inflated());
+        let ways: [fn(&ThinMutex<Native>) -> bool; 3] = [
+            |lock| lock.try_lock(),
+            |lock| lock.lock_with(Wait::within(core::time::Duration::ZERO)).is_ok(),
+            |lock| {
+                lock.lock();
+                true
+            },
+        ];
+        for take in ways {
+            marks::mark(me, &lock, slot);
+            assert!(take(&lock) && !remembers());
+            // SAFETY: just taken.
+            unsafe { lock.unlock() };
+        }
+        // The thread had the other one last, and others wait there.
+        let others = slot_of(&other);
+        slot_of(&lock);
+        others.full.lock.seem_last();
+        others.full.lock.seem_awaited(true);
+        marks::mark(me, &lock, others);
+        lock.lock();
+        assert!(lock.is_locked() && !other.is_locked() && remembers());
+        // SAFETY: just taken.
+        unsafe { lock.unlock() };
+        others.full.lock.seem_awaited(false);
     }
 
     /// It took the slot for the lock, which another thread has inflated first.

@@ -140,6 +140,12 @@ impl Ages {
         self.find(lock).map(Cell::get)
     }
 
+    /// Whether the thread may have an age at some lock.
+    #[inline(always)]
+    pub(super) fn any(&self) -> bool {
+        self.any.get()
+    }
+
     /// The thread has taken `lock`.
     #[inline(always)]
     pub(crate) fn forget(&self, lock: usize) {

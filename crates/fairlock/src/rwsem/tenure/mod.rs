@@ -541,7 +541,6 @@ impl<P: Platform> Again<'_, P> {
     #[inline(always)]
     pub(crate) fn note(self, me: &Thread<P>) {
         let Self { lock, access, before } = self;
-        me.tenure.ages.forget(lock.id());
         if access == Access::Exclusive {
             // Later the thread may join readers as one that has written.
             me.tenure.writes(lock.id());
@@ -550,10 +549,19 @@ impl<P: Platform> Again<'_, P> {
         if alone {
             lock.holder().count(1);
         }
-        if me.steals.count() {
-            Turns::look_around(&lock.word, lock.holder(), me, false, alone);
+        // One call for all that is rare: so the path needs few registers.
+        if me.steals.count() || me.tenure.ages.any() {
+            note_rare(lock, me, alone);
         }
     }
+}
+
+/// The rest of a note, of a thread that has an age somewhere, or is to look at the clock.
+#[cold]
+#[inline(never)]
+fn note_rare<P: Platform>(lock: &Turns<P>, me: &Thread<P>, alone: bool) {
+    me.tenure.ages.forget(lock.id());
+    Turns::look_around(&lock.word, lock.holder(), me, false, alone);
 }
 
 /// A lock that a thread has taken past its queue, or found without one: to be noted, or left at once if

@@ -142,8 +142,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
     }
 
-    /// One attempt at the full lock of an inflated lock, by a thread that does not remember it: enters if nothing is in
-    /// the way but those that wait.
+    /// One attempt at the full lock of an inflated lock, by a thread that does not remember it, or was not its last
+    /// writer: enters if nothing is in the way but those that wait.
     #[inline(never)] // or it would be in every caller's loop
     fn full_at_once(&self, access: Access) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
@@ -601,8 +601,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if let Some(again) = lock.take_again(me, Access::Exclusive) {
             return self.note_again(me, mark, slot, again);
         }
-        let taken = lock.past_queue(me, Access::Exclusive);
-        self.note_past_queue(me, RwWord::inflated(slot.name), slot, taken)
+        self.full_at_once(Access::Exclusive)
     }
 
     /// As [`write_marked`](Self::write_marked), for reading. What is rare is a tail call, so it needs no frame on the
@@ -668,7 +667,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         slot: &'static SlotOf<Self>,
         again: Again<'_, P>,
     ) -> bool {
-        if !self.entered(RwWord::inflated(slot.name), slot, again.access, false) {
+        if !self.names(RwWord::inflated(slot.name)) {
+            leave_other::<Self>(slot, again.access);
             return false;
         }
         // Somebody waits, and decides when it leaves.
