@@ -478,6 +478,35 @@ fn yielding_lets_the_others_run() {
     assert!(turns.contains("babababa") || turns.contains("abababab"), "{turns}");
 }
 
+#[test]
+fn who_yields_falls_behind_those_that_run_by_what_it_forfeits() {
+    // How long one runs, of 200 ms, beside two that only yield.
+    let runs = |yield_forfeit_ns| {
+        let mut description = one_cpu().description().clone();
+        description.scheduler.yield_forfeit_ns = yield_forfeit_ns;
+        let mut simulation = Simulation::new(&Machine::new("yields", description).unwrap(), 1);
+        for _ in 0..2 {
+            simulation.spawn(|| {
+                while !stopped() {
+                    yield_now();
+                }
+            });
+        }
+        let runs = simulation.spawn(|| {
+            let mut ran = 0;
+            while !stopped() {
+                busy(10_000);
+                ran += 10_000;
+            }
+            ran
+        });
+        simulation.run_for(200 * MS).unwrap();
+        runs.join()
+    };
+    assert!((50 * MS..90 * MS).contains(&runs(0.0)), "a third");
+    assert!(runs(1.4e6) > 190 * MS, "nearly all");
+}
+
 // ---- stolen CPUs ----
 
 /// One CPU, of which the host takes such a share, 5 ms at a time.

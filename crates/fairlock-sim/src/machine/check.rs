@@ -208,6 +208,7 @@ impl Checker<'_> {
             ("wake_preempt_ns", s.wake_preempt_ns),
             ("sleeper_credit_ns", s.sleeper_credit_ns),
             ("migration_cost_ns", s.migration_cost_ns),
+            ("yield_forfeit_ns", s.yield_forfeit_ns),
             ("switch_ns", s.switch_ns),
             ("wake_idle_ns", s.wake_idle_ns),
             ("wake_deep_ns", s.wake_deep_ns),

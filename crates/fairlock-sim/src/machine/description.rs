@@ -132,6 +132,10 @@ pub struct Scheduler {
     /// still warm. Zero: it takes any that waits.
     #[serde(default)]
     pub migration_cost_ns: f64,
+    /// How far a thread that yields falls behind the others of its CPU, less what it ran since it got the CPU.
+    /// Zero: not at all, so threads that only yield keep the CPU from one that is behind them.
+    #[serde(default)]
+    pub yield_forfeit_ns: f64,
     /// A context switch.
     pub switch_ns: f64,
     /// From a wake-up to running on a CPU that has been idle for a moment.

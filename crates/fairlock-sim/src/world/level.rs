@@ -315,6 +315,20 @@ impl Level {
         Some(task)
     }
 
+    /// A task in a queue has just yielded: it gives up the rest of its slice, unless it is behind nobody there anyway.
+    pub(super) fn forfeit(&mut self, task: u32) {
+        let t = &self.tasks[task as usize];
+        let queue = &self.cpus[t.cpu].queue;
+        let all: i128 =
+            queue.iter().map(|&q| i128::from(self.tasks[q as usize].virtual_time)).sum();
+        let is_eligible = i128::from(t.virtual_time) * queue.len() as i128 <= all;
+        if is_eligible {
+            let t = &mut self.tasks[task as usize];
+            let ran = t.left.unwrap_or(t.since) - t.since;
+            t.virtual_time += self.tunables.yield_forfeit.saturating_sub(ran) as i64;
+        }
+    }
+
     /// Nobody wants the CPU: it is idle from now on.
     pub(super) fn rest(&mut self, cpu: usize, now: u64) {
         self.cpus[cpu].idle_since = now;

@@ -53,6 +53,9 @@ impl World<'_> {
         }
         let task = self.levels[THREADS].cpus[cpu].current;
         self.stop_running(THREADS, cpu, true);
+        if let Some(task) = task {
+            self.levels[THREADS].forfeit(task);
+        }
         self.run_next(THREADS, cpu, task);
         true
     }
