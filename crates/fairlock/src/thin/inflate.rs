@@ -1,4 +1,5 @@
-//! A lock of one word that becomes a full one of a pool, and thin again: what all such locks do alike.
+//! How a lock of one word gets a full lock of a pool, and becomes thin again: what all such locks
+//! have in common.
 //!
 //! A lock says by a [`Codec`] how its word tells that it is inflated, and by [`Inflates`] who is inside
 //! while it is thin. Everything else here is written once. Why it is safe is in [`thin`](super).

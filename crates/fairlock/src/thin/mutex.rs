@@ -11,16 +11,17 @@
 //!   place is 0? else leave               solo is FREE?      (RMW) else wait for it
 //! ```
 //!
-//! So *Exclusion*, *Order* and *Wake-up* are as there, with `place` for the ticket lock's word: the
-//! thread that inflates the lock has the full one, which it took out of the pool as its holder, and
-//! waits for the thread that is still inside the thin one. The slot says that there may be such a
-//! thread (`follows`). While the slot says so, whoever has the full lock waits for it: the first
-//! holder or, if that gave up, the next. From then on the full lock is all there is, until nobody
-//! but its holder uses it: that one sets `place` back to zero in place of a release.
+//! So *Exclusion*, *Order* and *Wake-up* hold as in `ticket::solo`, with `place` for the ticket
+//! lock's word: the thread that inflates the lock holds the full lock, as it took it out of the
+//! pool, and waits for the thread that is still inside the thin lock. The slot says that there may
+//! be such a thread (`follows`). While it says so, the holder of the full lock waits for that
+//! thread: the first holder or, if that gave up, the next. From then on the full lock alone counts,
+//! until nobody but its holder uses it: then the holder sets `place` back to zero instead of
+//! releasing.
 //!
 //! *Freeing.* The last access of a release is to `solo`, to `place`, or to a slot or a thread
-//! record, which are never freed. The name of a slot that is in `solo` is read in the step that lets
-//! the lock go, while the memory is still the lock's.
+//! record, which are never freed. The name of a slot in `solo` is read in the step that releases
+//! the lock, while the memory is still the lock's.
 
 use core::fmt;
 use core::sync::atomic::Ordering;

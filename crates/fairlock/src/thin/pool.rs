@@ -1,5 +1,5 @@
-//! The slots of a platform, the full locks that thin locks have one after the other: all of them, and which
-//! nobody uses.
+//! The slots of a platform: the full locks that thin locks have one after the other, and the list
+//! of those that nobody uses.
 //!
 //! Becoming full and thin again touches only the list of a [`Pool`].
 
@@ -54,10 +54,10 @@ impl<P: Platform, F> Slot<P, F> {
         Self { full, pins: Pins::new(), next: P::AtomicU32::new(0), index, name: name(index) }
     }
 
-    /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
-    /// that while it is just being taken from that lock: then by whom, and a pin that keeps the slot
-    /// from being given to another. So if the word of a lock names it, it is that lock which is about to
-    /// be made thin.
+    /// Pins the slot: it stays with the lock whose word names it *after* this. If the slot is just
+    /// being taken from its lock, it is too late for that: then returns by whom, with a pin that
+    /// keeps the slot from being given to another lock. So if the word of a lock names the slot, it
+    /// is that lock which is about to be made thin.
     pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, (Holder, Pin<'_, P, F>)> {
         let added = self.pins.add();
         let pin = Pin(self);

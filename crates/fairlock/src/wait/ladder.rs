@@ -388,30 +388,33 @@ impl<P: System> CancelLinks<P> {
     }
 }
 
-/// How often a thread that finds a lock taken looks again, awake, before it queues, where each thread at the lock can
-/// have a CPU: for 13 us altogether, about what it costs to sleep and be woken. Not in models, whose clock stands still: there
-/// more looks would only be more schedules. In looks; compared with those of this wait.
+/// How often a thread that finds a lock taken looks again, awake, before it queues, if each thread
+/// at the lock can have a CPU: for 13 us altogether, about the cost of a sleep and a wake-up. Fewer
+/// in models, whose clock stands still: there more looks would only be more schedules. In looks;
+/// compared with those of this wait.
 const LOOKS: u32 = if cfg!(fairlock_loom) { FEW_LOOKS } else { 6 };
-/// The same where other threads want the CPU: for 1.4 us altogether. In looks; compared with those of this wait.
+/// The same if other threads want the CPU: for 1.4 us altogether. In looks; compared with those of
+/// this wait.
 pub(crate) const FEW_LOOKS: u32 = 3;
 /// The first pause between two such looks; each is twice as long as the one before. In ns, eight transfers of a
 /// line; compared with the time since the last look, or since a lock was seen free.
 pub(crate) const LOOK_NS: u64 = 200;
-/// More than a thread that runs needs to leave a lock, or to come back to it. In ns, a wake-up and a switch on one CPU;
-/// compared with the time since the thread came, or since the last look; elsewhere it is the length of a pause.
+/// Longer than a running thread takes to leave a lock, or to come back to it. In ns, a wake-up and
+/// a switch on one CPU; compared with the time since the thread came, or since the last look;
+/// elsewhere it is the length of a pause.
 pub(crate) const SOON_NS: u64 = 2_000;
 /// How long a thread that may have the lock soon watches it before it sleeps or queues: a waiter that has just
 /// been told that it is next or was woken, an upgrader while readers are inside, and one that has just come to
 /// a range. In ns, half of a wake-up on an idle CPU; compared with the time since it was told, woken, came, or began to
 /// drain the lock.
 pub(crate) const WATCH_NS: u64 = 10_000;
-/// About what it takes to be woken, where there is a CPU: whoever can expect its turn sooner stays
-/// awake. In ns, two wake-ups on a CPU that was long idle; compared with the time since the thread came, or since its turn
-/// was to begin; elsewhere it is the length of a sleep.
+/// About how long a wake-up takes if a CPU is free: a thread that can expect its turn sooner stays
+/// awake. In ns, two wake-ups on a CPU that was long idle; compared with the time since the thread
+/// came, or since its turn was to begin; elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
-/// What was tried in vain is put off for twice as long as before, so many times: sleeps that nobody may end,
-/// staying awake for a notification, trials of turns, waits for stragglers, looks at the clock. In doublings; compared with those since it last
-/// was of use.
+/// How many times the interval doubles before something that was of no use is tried again: sleeps
+/// that nobody may end, staying awake for a notification, trials of turns, waits for stragglers,
+/// looks at the clock. In doublings; compared with those since it last was of use.
 pub(crate) const MOST_DOUBLINGS: u32 = 5;
 
 impl<P: System> WaitContext<'_, P> {

@@ -1,9 +1,9 @@
 //! The tenure discipline: nobody sleeps at a free lock, and nobody waits for ever.
 //!
-//! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the lock
-//! (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded time, the
-//! *tenure*. A thread that finds the lock taken spins, then queues (`compete`): for 1.4 µs, or for
-//! 13 where it, the holder and all that are queued can have a CPU each.
+//! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the
+//! lock (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded
+//! time, the *tenure*. A thread that finds the lock taken spins before it queues (`compete`): for
+//! 13 µs if it, the holder and all waiters can have a CPU each, otherwise for 1.4 µs.
 //!
 //! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
 //! Only that waiter watches the lock; the others sleep until they are next. The waiter that is next
@@ -17,21 +17,23 @@
 //!   closes the lock before its release. (Programming the CPU's next timer doubles the cost of a
 //!   sleep and its wake-up.)
 //!
-//! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
-//! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
-//! given up. But if the lock stays free for as long as a wake-up takes, a thread that has come goes first, and the
-//! lock stays closed; not after a fair release. A reader that may give up is not counted before it has the lock (`Sem::read_until`):
-//! such readers would hide a free lock from the waiter that is next.
+//! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is
+//! never granted to it. A closed lock is reserved for the waiter that is next until that waiter has
+//! taken it or given up. But if the lock stays free for as long as a wake-up takes, another running
+//! thread goes first (except after a fair release), and the lock stays closed. A reader that may
+//! give up does not add itself to the count before it has the lock (`Sem::read_until`): such counts
+//! would hide a free lock from the waiter that is next.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
-//! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5 µs. Readers that come
-//! meanwhile pause; the writer takes the lock when those inside have left. Another writer that comes first clears the flag,
-//! and the one that waits sets it again. A reader that has paused in vain clears it, too: the writer may have lost its CPU.
-//! So where threads share the lock, threads that mostly read run in parallel.
+//! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5
+//! µs. Arriving readers pause meanwhile, and the writer takes the lock when the readers inside have
+//! left. If another writer is faster, that writer clears the flag, and the waiting writer sets it
+//! again. A reader that has waited the whole pause clears the flag, too, as the writer may have
+//! lost its CPU. So if threads share the lock and mostly read, they run in parallel.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
-//! inside past the queue. In a writers' tenure only those may join that have written lately, and only
-//! while threads share the lock; all others enter only if nobody is inside.
+//! inside past the queue. In a writers' tenure only readers that have lately written may join, and
+//! only while threads share the lock; all others enter only if nobody is inside.
 //!
 //! | what | where |
 //! |---|---|
@@ -44,14 +46,15 @@
 //! | what is remembered of a lock: who is next, hints about the last holder | `state` |
 //! | what is remembered of a thread: its age at locks | `local` |
 //!
-//! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
-//! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
-//! in the same atomic step in which it saw the lock taken: then the release that leaves the lock free
-//! sees the flag. Or another thread set the flag for it, in one atomic step with seeing the lock taken:
-//! the thread that queued it (`queue_sleeping_writer`), or the writer inside, when that writer took the lock as the
-//! waiter that was next. In this case the next thread to queue clears the flag and wakes the waiter:
-//! that thread is about to sleep, whereas the writer has work to do. A writer that downgrades also
-//! wakes the waiter for which the flag is set: readers may then overlap without a gap.
+//! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). That waiter
+//! is awake, or a timer will wake it, or it is in a list of threads to wake, or `WAKE_NEXT` is set
+//! for it. The flag was set in the same atomic step in which the lock was seen taken, so the
+//! release that leaves the lock free sees it. It was set by the waiter itself; or by the thread
+//! that queued the waiter (`queue_sleeping_writer`); or by the writer inside, when that writer took
+//! the lock as the waiter that was next before. In the last case the next thread to queue clears
+//! the flag and wakes the waiter: that thread is about to sleep, whereas the writer has work to do.
+//! A writer that downgrades also wakes the waiter for which the flag is set: readers may then
+//! overlap without a gap.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handoff is proposal 1; a grant
 //! for a length of time is ours.
@@ -89,14 +92,15 @@ use crate::wait::{
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
-/// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter
-/// that is next. A smaller value costs threads that share the lock CPU time where other programs are busy; a
-/// larger one is how long a waiter stays queued on the holder's CPU. In ns, a seventh of a slice; compared with the time
-/// since the end of the tenure.
+/// A thread that releases the lock this long after the end of a tenure yields its CPU to the waiter
+/// that is next. With a smaller value, threads that share the lock lose CPU time to other busy
+/// programs; with a larger one, a waiter that is queued on the holder's CPU waits for longer. In
+/// ns, a seventh of a slice; compared with the time since the end of the tenure.
 const LATE_NS: u64 = 200_000;
-/// A lock that is free at every look for so long, with no steal between them, is idle.
+/// A lock is idle if it is free at every look for this long, with no steal between them.
 const IDLE: u64 = LOOK_NS * 3 / 2;
-/// So long after the end of a tenure the holder closes the lock: yielding has not helped. As long as a wait was to be.
+/// The holder closes the lock this long after the end of a tenure, as yielding has not helped. As
+/// long as a wait should be.
 const LOST: u64 = HANDOFF_AFTER.as_nanos() as u64;
 /// What the queue lock guards.
 type Queued<P> = sem::Queued<P, Tenure<P>>;

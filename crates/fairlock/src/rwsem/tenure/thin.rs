@@ -1,8 +1,9 @@
-//! The ways in and out that thin locks have, which have the lock one after the other: a thread may come late, and
-//! take (or count itself in) what is another lock's by now. So what it has taken is noted afterwards.
+//! How thin locks enter and leave a full lock, which they have one after the other. A thread may
+//! come late, and take (or count itself in) a full lock that is another thin lock's by now. So an
+//! acquisition is noted only afterwards.
 //!
-//! The shortest ways are those of the thread that had the lock last, while others wait. If threads take turns, it
-//! is this thread's turn; and the hints about the last holder need no update.
+//! The shortest paths are for the thread that had the lock last, while others wait. If threads take
+//! turns, it is this thread's turn; and the hints about the last holder need no update.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -99,8 +100,8 @@ impl<P: Platform> Turns<P> {
         self.take_again(me, Access::Exclusive).map(|again| again.note(me)).is_some()
     }
 
-    /// The calling thread, `me`, leaves the lock as a writer, if nobody waits, or nobody is to be woken or given way
-    /// to. Returns whether it did.
+    /// The calling thread, `me`, leaves the lock as a writer, if nobody waits, or if it need
+    /// neither wake nor yield to anybody. Returns whether it left.
     #[inline(always)]
     pub(crate) fn leave_written(&self, me: &Thread<P>) -> bool {
         if self.holder().is_awaited() {

@@ -1,8 +1,8 @@
 //! Whose turn it is: coming to the queue, being next, taking the lock, leaving. All of it is under
 //! the queue lock, but for closing the lock.
 //!
-//! Only a waiter itself takes itself out of the queue, so nobody else ever touches a stack frame
-//! that may be gone.
+//! A waiter leaves the queue only by itself, so no other thread ever touches a stack frame that may
+//! be gone.
 
 use core::sync::atomic::Ordering;
 
@@ -16,8 +16,8 @@ use crate::rwsem::sem::passes_writers;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList};
 
-/// Each queued reader that gets in wakes so many others: all are awake sooner than if one thread
-/// woke them. In waiters; compared with those woken so far by this one.
+/// How many others each queued reader wakes when it gets in: all are awake sooner than if one
+/// thread woke them. In waiters; compared with those woken so far by this one.
 const INVITES: usize = 2;
 
 /// What a new waiter found when it queued.

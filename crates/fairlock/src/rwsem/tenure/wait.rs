@@ -1,4 +1,4 @@
-//! The wait: awake before queueing, then queued, and the ways to leave it.
+//! Waiting: awake before queueing, then queued, and how a wait ends.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -15,14 +15,15 @@ use crate::wait::{
     WaitContext, WaitError, Waiter,
 };
 
-/// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks; compared
-/// with the time since the writer became the next.
+/// How long the next waiter, if it is a writer, waits awake for the readers inside to leave while
+/// other readers pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks;
+/// compared with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
 
 /// A writer waits, awake, for the readers inside to leave: while it spins, readers that come pause for a moment.
 ///
-/// If several writers do, the first that stops clears the hint of all of them: they set it again.
+/// If several writers wait so, the first that stops clears the hint for all, and the others set it
+/// again.
 pub(super) struct AwakeWriter<'a, P: Platform>(&'a AtomicWord<P>);
 
 impl<'a, P: Platform> AwakeWriter<'a, P> {
@@ -30,9 +31,10 @@ impl<'a, P: Platform> AwakeWriter<'a, P> {
         Self(word)
     }
 
-    /// Spins until the word is as wanted, for so long from when it first set the hint; returns whether it is. Sets the hint
-    /// whenever readers are inside without it: another thread that takes the lock for writing clears it, and is likely to
-    /// read next.
+    /// Spins until the word is as wanted, but at most `bound_ns` from when it first set the hint;
+    /// returns whether the word is as wanted. Sets the hint whenever readers are inside and the
+    /// hint is clear: another thread that took the lock for writing has cleared it, and is likely
+    /// to read next.
     pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
         let is_done = Cell::new(false);
         let lacks_hint = |word: Word| word.readers() > 0 && !word.has_awake_writer();

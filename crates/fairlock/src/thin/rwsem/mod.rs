@@ -2,8 +2,8 @@
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens before the next.
 //! A section inside the thin lock happens before those in the slot: the exchange that installs the
-//! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
-//! thin by a release, of a thread that has acquired the full lock alone.
+//! slot acquires the former, and a thread that follows the name acquires that exchange. The lock
+//! becomes thin by a release of a thread that has acquired the full lock alone.
 
 mod upgrade;
 mod visible;
@@ -417,7 +417,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
 // ---- the slow path: where one exchange of the word does not do ----
 
-/// How often a thread tries before it concludes that others crowd the word: then a full lock's
+/// How often a thread tries before it concludes that the word is crowded, and a full lock's
 /// `fetch_add` is better. In attempts; compared with those of this call.
 const ATTEMPTS: u32 = 4;
 
@@ -803,9 +803,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
-    /// [keeps](Self::keeps_full) it. Returns whether the lock has none now. Others may use it
-    /// meanwhile.
+    /// Gives the full lock back to the pool, unless somebody holds the lock or waits for it, or it
+    /// [keeps](Self::keeps_full) its full lock. Returns whether it has none now. Other threads may
+    /// use the lock meanwhile.
     pub fn trim(&self) -> bool {
         let mut word = self.load();
         if self.kept(word).is_some() {
