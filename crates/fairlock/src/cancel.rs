@@ -205,8 +205,9 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
 }
 
 impl<'a, P: Platform> Wait<'a, P> {
-    /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
-    /// with [`Cancelled`](crate::wait::WaitError::Cancelled). A wait has one token: the last one.
+    /// The same wait, but it also ends, with [`Cancelled`](crate::wait::WaitError::Cancelled), when
+    /// `token` is cancelled; at once if it already is. A wait has one token: a second one replaces
+    /// the first.
     pub const fn cancellable(mut self, token: &'a CancelToken<P>) -> Self {
         self.cancel = Some(token);
         self

@@ -48,8 +48,8 @@
 //! beside each other. When the thread sleeps and its range becomes free, it is woken, unless an
 //! awake waiter goes first (`wait::patient`). So the wait for a range is at most
 //!
-//! > *overtaken_for* + the sections of the threads inside by then, and of threads > that arrived
-//! before and overlap, directly or through one another
+//! > *overtaken_for* + the sections of the threads inside by then, and of threads that
+//! > arrived before and overlap, directly or through one another
 //!
 //! and no stream of readers, writers, or narrow ranges starves anybody. With [`RangePolicy::FIFO`]
 //! the published order holds from the start. In both policies there is order only among ranges that
