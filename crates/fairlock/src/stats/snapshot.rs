@@ -36,8 +36,8 @@ pub struct SideStats {
     pub waited: Times,
     /// How many of the waits ended without the lock: deadline, signal or token.
     pub given_up: u64,
-    /// How often a waiter was overtaken, in all: a later thread acquired the lock first. Too high
-    /// if waiters gave up.
+    /// How often a waiter was overtaken, in all: a later thread acquired the lock first. Too low if
+    /// waiters ahead gave up.
     pub passed_over: u64,
     /// How often the most overtaken waiter was overtaken.
     pub most_passed_over: u64,
