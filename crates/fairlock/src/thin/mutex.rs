@@ -40,8 +40,9 @@ use crate::wait::{
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
-/// It is an [`RwSem`](crate::rwsem::RwSem) of the default policy that is only written while somebody waits, which it
-/// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
+/// While somebody waits, it has an [`RwSem`](crate::rwsem::RwSem) of the default policy from a
+/// pool, which is only written. If the mutex is dropped while a forgotten guard holds it, that
+/// `RwSem` is lost.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
     place: AtomicOf<Place, P::AtomicU32>,
@@ -61,8 +62,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Self { solo: Solo::new_const(), place: AtomicOf::new_const() }
     }
 
-    /// Takes the lock; blocks until it has it. A thread that meets others at it time and again, as soon
-    /// as it has left it, leaves it to them for 16 microseconds, if nobody is queued.
+    /// Takes the lock; blocks until it has it. A thread that repeatedly wants the lock back soon
+    /// after releasing it, and finds it held, leaves it to the others for 16 microseconds if nobody
+    /// is queued.
     #[inline]
     pub fn lock(&self) {
         if !self.take_thin() && !self.lock_again() {
@@ -70,7 +72,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Takes the lock if that needs no waiting. It may fail while another thread begins to wait.
+    /// Takes the lock if that needs no waiting. Never blocks. May also fail while another thread
+    /// begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
@@ -82,8 +85,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if self.take_thin() { Ok(()) } else { self.enter(&wait.begin()) }
     }
 
-    /// Releases the lock. Nothing touches it after another thread can have it, so the next owner
-    /// may free it even before this returns.
+    /// Releases the lock. The call does not touch the lock after another thread can acquire it, so
+    /// the next owner may free it even before the call returns.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -114,8 +117,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Gives the full lock back to the pool, unless somebody holds it or waits. Returns whether the
-    /// lock has none now. Others may use it meanwhile.
+    /// Gives the full lock back to the pool, unless somebody holds the lock or waits for it.
+    /// Returns whether it has none now. Other threads may use the lock meanwhile.
     pub fn trim(&self) -> bool {
         if self.try_full() {
             // Taken, so it stays.
@@ -202,7 +205,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
-    /// The way in where one exchange does not do.
+    /// The slow way in.
     fn enter(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut looks = 0;
         let mut collision = Collision::none();
@@ -254,8 +257,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Takes the full lock without going to sleep for it. `Some` if it did: whether the lock was
-    /// free, and nobody waited.
+    /// Takes the full lock without sleeping. If it succeeds, `Some` says whether the lock was free
+    /// and nobody waited.
     fn take_awake(
         &self,
         full: &Turns<P>,
@@ -349,8 +352,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     // ---- out ----
 
-    /// The short way out where others wait, as [`lock_again`](Self::lock_again) is the way in; or the
-    /// long one.
+    /// The short way out while others wait, like [`lock_again`](Self::lock_again) on the way in; or
+    /// the long one.
     ///
     /// # Safety
     /// The caller holds the lock, so `place` is its slot's.
@@ -369,7 +372,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(never)]
     unsafe fn unlock_elsewhere(&self, place: Place, fair: bool) {
         if self.slot(place).full.follows.get() {
-            // The caller holds the thin lock; whoever has the full one is next.
+            // The caller holds the thin lock; the holder of the full lock is next.
             self.leave_thin();
             return;
         }
@@ -380,7 +383,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[cold]
     fn leave_thin(&self) {
         let Some(name) = self.solo.leave_noted() else { return };
-        // Relaxed: published with the note; or by now it is another's, who is woken in vain.
+        // Relaxed: published with the note. By now the slot may be another lock's, whose thread is
+        // woken needlessly.
         let sleeper = self.slot(Place::inflated(name)).full.sleeper.load(Ordering::Relaxed);
         // SAFETY: the address of a parker in a thread record, which is never freed.
         unsafe { &*(sleeper as *const Parker<P>) }.unpark();
@@ -430,11 +434,11 @@ impl<P: PooledPlatform> Inflates for ThinMutex<P> {
 
 // ---- a seat in the queue ----
 //
-// A place in the mutex's queue for a thread that sleeps, and is told nothing: whoever would wake it
-// while somebody has the mutex queues it instead, and the release wakes it.
+// A place in the mutex's queue for a thread that goes on sleeping: if the mutex is held, a thread
+// that would wake the sleeper queues it instead, and the release wakes it.
 //
-// Only an inflated mutex has a queue. The place keeps it inflated, as that of any thread that waits
-// does: the slot is pinned for the thread that sleeps, which pays the pin back once it has the mutex.
+// Only an inflated mutex has a queue. Like any waiter, the seat keeps the mutex inflated: the slot
+// is pinned for the sleeping thread, which removes the pin once it has the mutex.
 
 /// A sleeping thread's place in the queue of a [`ThinMutex`].
 #[doc(hidden)]
@@ -446,7 +450,8 @@ struct Queued<P: PooledPlatform> {
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {
-    /// A seat for `thread`, if that sleeps; `None` if nobody has the mutex, or it has no queue.
+    /// A seat for `thread`, if that sleeps; `None` if nobody holds the mutex, or the mutex has no
+    /// queue.
     pub(crate) fn seat(&self, thread: &'static Sleeper<P>) -> Option<Seat<P>> {
         let place = self.load();
         let slot = place.is_inflated().then(|| self.slot(place))?;
@@ -460,8 +465,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Some(Seat(MayDangle::new(Queued { waiter, pin })))
     }
 
-    /// The calling thread was given the seat, and [queued](Seat::queue) or is just being: waits until
-    /// it has the mutex.
+    /// The calling thread was given the seat, and [has been queued](Seat::queue) or is just being
+    /// queued: waits until it has the mutex.
     #[cold]
     pub(crate) fn lock_seated(&self, seat: &Seat<P>) {
         let slot = seat.slot();

@@ -151,12 +151,12 @@ impl TenureClock {
         self.end = self.started.saturating_add(length).max(self.awaited);
     }
 
-    /// How long a tenure is if a `crowd` of threads in eighths, the holder included, want the lock, and the other
-    /// side, if any of it waits, used `other` of its last one.
+    /// The length of a tenure if `crowd` eighths of threads, the holder included, want the lock,
+    /// and the other side, if any of it waits, used `other` of its last tenure.
     fn length(&self, crowd: usize, other: Option<u64>, shape: TenureShape) -> u64 {
         let cost = match other {
-            // One writer after the other: only the lock is wanted, and what it costs the
-            // one that leaves falls on a CPU that has nothing else to do.
+            // Writers follow each other and only want the lock: the cost for the leaving writer
+            // falls on a CPU that has nothing else to do.
             None if self.side == Kind::Writer => u64::from(self.idle),
             _ => self.handoff_ns(),
         };
@@ -182,12 +182,12 @@ impl TenureClock {
 
     // ---- what is measured ----
 
-    /// Waking the waiter that is next took the one that left so long.
+    /// How long it took the leaving thread to wake the waiter that is next.
     pub(crate) fn note_leaving(&mut self, ns: u64) {
         smooth(&mut self.leaving, ns.min(MAX_COST));
     }
 
-    /// The lock was closed and free for so long until the waiter that is next took it.
+    /// How long the closed lock was free until the waiter that is next took it.
     pub(crate) fn note_idle(&mut self, ns: u64) {
         smooth(&mut self.idle, ns.min(MAX_COST));
     }
@@ -212,9 +212,9 @@ impl TenureClock {
         u64::from(self.idle) + u64::from(self.leaving)
     }
 
-    /// The longest wait that is planned for a waiter with `grants_ahead` grants before its own, of a lock that is
-    /// also read, or only written:
-    /// see [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    /// The bound on the wait of a thread with `grants_ahead` grants before its own, for a lock that
+    /// is also read, or only written: see
+    /// [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     pub(crate) fn planned_wait_ns(
         &self,
         grants_ahead: usize,
@@ -223,15 +223,18 @@ impl TenureClock {
     ) -> u64 {
         let grants = grants_ahead as u64;
         let cost = self.handoff_ns();
-        // By the budget; with what readers make up for, and what tenures last past their ends.
+        // By the budget, plus a handoff for readers' tenures, plus the overrun.
         let least = cost * 100 / shape.percent + cost + self.longest_overrun();
-        // So many threads wait at least: while both sides do, every other grant may be to the same reader.
+        // The least number of other threads that want the lock: if both sides do, every other grant
+        // may be to the same reader.
         let others = if is_read { grants.div_ceil(2) } else { grants };
-        // Each of them that is served may go for good, and takes an eighth of a thread off the crowd.
+        // Each of them may leave for good when it is served, which takes an eighth of a thread off
+        // the crowd.
         let eighths = u64::from(FADES);
         let crowd = others.saturating_mul(eighths - 1).saturating_add(eighths);
         let share = (shape.aim_ns / crowd).saturating_mul(FADES.into());
-        // A handoff may take longer than those before: both its parts as long as is believed.
+        // A handoff may take longer than those measured: each of its two parts up to the most that
+        // counts.
         grants.saturating_mul(share.max(least) + 2 * MAX_COST)
     }
 }

@@ -89,7 +89,7 @@ use crate::wait::{
     WakeList, give_way,
 };
 
-/// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
+/// Enough for two readers that an entering reader wakes, and the waiter that is next.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
 /// A thread that releases the lock this long after the end of a tenure yields its CPU to the waiter
@@ -167,7 +167,7 @@ impl<P: Platform> Rules<P> for TenurePolicy {
         }
     }
 
-    /// However long the waiter that is next takes to come; the release that follows wakes it.
+    /// However long the next waiter takes to come, the following release wakes it.
     fn close_for_next(lock: &Turns<P>) {
         lock.with_queue(|q| {
             if q.own.next().is_some() {
@@ -213,8 +213,9 @@ impl<P: Platform> Turns<P> {
 
     // ---- past the queue ----
 
-    /// Whether a reader has the lock at once, past the queue. If it is `counted` already, and found that word, but may not
-    /// stay, it is no longer counted afterwards.
+    /// Whether a reader gets the lock at once, past the queue. `counted` is the word that it found
+    /// when it was counted, if it already is; if it may not stay, it is no longer counted
+    /// afterwards.
     #[inline]
     fn reads_at_once(&self, counted: Option<Word>) -> bool {
         let me = P::thread();
@@ -354,9 +355,9 @@ impl<P: Platform> Turns<P> {
         self.holder().is_in_turns() && !word.is_readers_turn()
     }
 
-    /// The calling thread, `me`, which has the lock, comes to it after another thread, or should look
+    /// The calling thread, `me`, holds the lock, and took it after another thread, or should look
     /// at the clock. `comes`: it found the lock free in a tenure of its own side. `alone`: the
-    /// tenure is one thread's, which has counted already.
+    /// tenure belongs to one thread, which has counted already.
     #[cold]
     #[inline(never)]
     fn look_around(
@@ -413,8 +414,8 @@ impl<P: Platform> Turns<P> {
         word.has_awake_writer() || word.has_waiters() && self.gives_way(me)
     }
 
-    /// The calling thread, `me`, a reader that has come, gives way if it has seen that the waiter that
-    /// is next is late; not once its deadline has passed, as the CPU may come back late.
+    /// The calling thread, `me`, an arriving reader, yields if it has seen that the waiter that is
+    /// next is late; not once its deadline has passed, as it may get its CPU back late.
     fn give_way_before(&self, me: &Thread<P>, context: &WaitContext<'_, P>) {
         if self.gives_way(me)
             && self.word.load(Ordering::Relaxed).has_waiters()
@@ -424,10 +425,10 @@ impl<P: Platform> Turns<P> {
         }
     }
 
-    /// The calling thread, which is not inside, yields its CPU: the waiter that is next may be late for
-    /// want of one. Unlike closing the lock, this keeps the lock in use. The thread may yield again
-    /// after a pause, as the scheduler may have let it go on although a waiter is queued behind it; but
-    /// not if the yield took long, as then another program has the CPU.
+    /// The calling thread, which is not inside, yields its CPU, as the waiter that is next may lack
+    /// one. Unlike closing the lock, this keeps the lock in use. The thread may yield again after a
+    /// pause, as the scheduler may have let it run on although a waiter is queued behind it; but
+    /// not if the yield took long, as then another program had the CPU.
     fn give_way(me: &Thread<P>) {
         let pause = if give_way::<P>() <= WAKE_NS { WAKE_NS } else { u64::MAX };
         me.tenure.gave_way(P::now().saturating_add(pause));
@@ -439,7 +440,7 @@ impl<P: Platform> Turns<P> {
     pub(super) fn take_count_back(&self) {
         // Release: the reader owned nothing, but whoever has the lock next may free it.
         let before = self.word.leave(Access::Shared, Ordering::Release);
-        // The count may have hidden a free lock from a waiter (rule 15).
+        // The reader's count may have hidden a free lock from a waiter (rule 15).
         if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
         } else if before.without_reader().is_drained() {
@@ -455,8 +456,8 @@ impl<P: Platform> Turns<P> {
         word.is_left_to_sleepers() && !self.gives_way(me) && self.let_go_from(word).is_ok()
     }
 
-    /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
-    /// memory: from then on only records of threads are touched.
+    /// A writer releases the lock while somebody waits. The next holder may free the lock's memory:
+    /// from then on only thread records are touched.
     #[cold]
     #[inline(never)] // its frame is large
     fn write_release(&self) {
@@ -502,8 +503,8 @@ impl<P: Platform> Turns<P> {
         wake(&mut wakes);
     }
 
-    /// Lists the waiter that is next for a wake-up, if `WAKE_NEXT` is set. Of several threads that find
-    /// the flag, only the one that clears it does so.
+    /// Lists the waiter that is next for a wake-up, if `WAKE_NEXT` is set. Of several threads that
+    /// find the flag, only the one that clears it lists the waiter.
     fn list_next(&self, wakes: &mut FewWakes<P>) {
         if !self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed).has_next_to_wake() {
             return;
@@ -522,13 +523,14 @@ impl<P: Platform> Turns<P> {
         Some(self.planned_ns(grants_ahead, true))
     }
 
-    /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), of a lock that is also read, or only written.
+    /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), for a lock that is also
+    /// read, or only written.
     pub(crate) fn planned_ns(&self, grants_ahead: usize, is_read: bool) -> u64 {
         self.with_queue(|q| q.own.clock.planned_wait_ns(grants_ahead, is_read, self.shape()))
     }
 }
 
-/// Wakes those listed, and notes what that cost the calling thread.
+/// Wakes the listed threads, and notes how long that took the calling thread.
 #[cold]
 fn wake<P: Platform>(wakes: &mut FewWakes<P>) {
     if !wakes.is_empty() {

@@ -324,7 +324,7 @@ impl<P: Platform> Turns<P> {
         Waited::Not(self.sleep_as_next(waiter, watch, context, now, over))
     }
 
-    /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
+    /// Whether `waiter`, which is next and awake, is a writer that makes readers pause: if threads
     /// share the lock, and readers are inside.
     fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
         waiter.access == Access::Exclusive && word.readers() > 0 && !self.holder().is_in_turns()
@@ -356,7 +356,7 @@ impl<P: Platform> Turns<P> {
                 Kind::Reader => WAKE_NS,
                 Kind::Writer => SAMPLE_NS,
             };
-            // Readers that could be inside wait, and there are CPUs for them.
+            // Readers wait that could be inside, and there are CPUs for them.
             let word = self.word.load(Ordering::Relaxed);
             if watch.slept && word.may_join() && word.readers() < P::cpus() {
                 self.invite_readers(q, 1, &mut wakes);
@@ -395,7 +395,7 @@ impl<P: Platform> Turns<P> {
         }
         let timer = needs_timer.then(|| {
             let early = watch.end.saturating_sub(WAKE_NS).max(now);
-            // One that was woken in vain looks again soon.
+            // A waiter that was woken but found the lock taken looks again soon.
             if asks { early } else { early.min(now + WAKE_NS) }
         });
         let until = match (timer, context.deadline) {
@@ -439,7 +439,7 @@ impl<P: Platform> Turns<P> {
         if taken { Ok(()) } else { self.try_last(waiter.access, error) }
     }
 
-    /// The last act of an attempt that ends with an error is a try.
+    /// An attempt that ends with an error tries once more as its last step.
     fn try_last(&self, access: Access, error: WaitError) -> Result<(), WaitError> {
         if self.steal(access) {
             return Ok(());
@@ -449,7 +449,7 @@ impl<P: Platform> Turns<P> {
     }
 }
 
-/// What the waiter that is next knows of the lock.
+/// What the waiter that is next knows about the lock.
 struct Watch {
     /// When the tenure ends, as of the last look at the clock; and how long before that to be awake.
     end: u64,
@@ -461,7 +461,7 @@ struct Watch {
     alive: Option<u64>,
     steals: usize,
     pause: u64,
-    /// The last sleep was ended by a release, and somebody else was faster.
+    /// A release ended the last sleep, but another thread was faster.
     in_vain: bool,
     slept: bool,
 }
@@ -489,7 +489,7 @@ impl Watch {
         self.pause = IDLE;
     }
 
-    /// At `now` the lock has been taken so often; its tenure is over or not.
+    /// At `now` the lock has been taken this often, and its tenure is over or not.
     fn see(&mut self, steals: usize, over: bool, now: u64) {
         if self.steals != steals {
             self.steals = steals;
