@@ -18,8 +18,8 @@ use crate::{json, names, sim, torture};
 
 /// Measures and compares locks.
 ///
-/// Without a subcommand: who starves whom on this machine. The first table is there after seven
-/// seconds, all are within a minute.
+/// Without a subcommand: who starves whom on this machine. The first table appears after seven
+/// seconds, the last within a minute.
 #[derive(Parser)]
 #[command(name = "fairlock", version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -62,8 +62,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Say what changed between two results by more than their runs differ among themselves, or between
-    /// two profiles of a program
+    /// Say what changed between two results by more than their runs vary, or between two profiles
+    /// of a program
     Compare {
         #[command(flatten)]
         flags: CompareFlags,
@@ -73,14 +73,14 @@ pub enum Command {
         #[command(flatten)]
         flags: ReportFlags,
     },
-    /// Look at this machine: what it offers to locks, and what that means for figures
+    /// Say what this machine offers to locks, and what that means for figures
     Doctor {
         #[command(flatten)]
         flags: DoctorFlags,
     },
     /// Measure this machine, and print a machine file for `sim --machine`
     Calibrate {
-        /// For how long to measure, with its unit: what changes within minutes shows in minutes
+        /// For how long to measure, with its unit: slow changes of the machine show only in minutes
         #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration,
               default_value = "2m")]
         lasting: Duration,
@@ -104,7 +104,7 @@ pub enum Command {
     },
     /// List the locks of this build
     Locks,
-    /// List the machines that are built in
+    /// List the built-in machines
     Machines {
         #[command(subcommand)]
         command: Option<MachinesCommand>,

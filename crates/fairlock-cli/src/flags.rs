@@ -92,8 +92,8 @@ pub struct Flags {
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = names::shape(),
           hide_possible_values = true)]
     pub shape: Vec<Shape>,
-    /// Reads in a hundred operations of each thread (range, array: 0,60,100; think:
-    /// 0,50,90,99; spread: 0,90; idle, of the one that waits: 0,100)
+    /// Reads in a hundred operations of each thread (range, array: 0,60,100; think: 0,50,90,99;
+    /// spread: 0,90; idle, of the waiting thread: 0,100)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub reads: Vec<u8>,
     /// Length of the section in nanoseconds (range: array 100,1000,10000, others 1000;
@@ -111,7 +111,7 @@ pub struct Flags {
     /// Measurements of each lock and configuration; their median is shown
     #[arg(long, value_name = "N")]
     pub runs: Option<u32>,
-    /// Seed of the order of the measurements, and of what is random in them
+    /// Seed of the order of the measurements, and of all that is random in them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Run beside this many busy loops for each CPU, in threads of their own
@@ -120,7 +120,7 @@ pub struct Flags {
     /// Also count what our locks do: sleeps, wake-ups, steals, handoffs; that costs them some speed
     #[arg(long)]
     pub events: bool,
-    /// A first impression: one measurement of 0.2 s of each
+    /// First impression: one measurement of 0.2 s for each lock and configuration
     #[arg(long)]
     pub quick: bool,
     /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr

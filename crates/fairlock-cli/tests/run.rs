@@ -198,7 +198,7 @@ fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     let program = compile("waits-lines", &["-g"]);
     let output = run(&[&flags[..], &[program.to_str().unwrap()]].concat());
     let table = stderr(&output);
-    assert!(output.status.success() && table.contains("as it has them"), "{table}");
+    assert!(output.status.success() && table.contains("the program's own locks"), "{table}");
     let released = "main (waits.c:21)";
     let row = table.lines().find(|line| line.starts_with("the_lock")).expect(&table);
     assert!(row.ends_with(released), "{table}");
@@ -339,7 +339,7 @@ fn a_profile_has_a_schema_and_is_reported_on() {
         "<th scope=\"col\">p99.9</th>",
         "<summary>Where was waited: 1 row</summary>",
         "reader (waits.c:10) ←",
-        "<summary>Where it was released that was held meanwhile: 1 row</summary>",
+        "<summary>Where the lock was released that they waited for: 1 row</summary>",
         "main (waits.c:21) ←",
         "<summary>The longest waits: 1 row</summary>",
     ] {

@@ -1,8 +1,8 @@
 //! A token that ends waits from outside.
 //!
-//! The threads that wait under a token are in a list, linked by their records. It is
-//! changed under a lock, which [`cancel`](CancelToken::cancel) must not take: it may
-//! run in a signal handler, on the very thread that has the lock. Instead:
+//! The threads that wait under a token are in a list, linked by their records. The list is changed
+//! under a lock. [`cancel`](CancelToken::cancel) must not take that lock, as it may run in a signal
+//! handler on the very thread that holds it. Instead:
 //!
 //! * `cancel` sets the state to `CANCELLED` and wakes the threads in the list, which others may
 //!   change meanwhile. It stops at the end of the list, or when it finds `TOLD`.
@@ -18,9 +18,9 @@
 //! thread wakes everybody, with the lock held. A thread that is listed later looks at
 //! [`is_cancelled`](CancelToken::is_cancelled) before it sleeps.
 //!
-//! *From a handler* it is as from another thread: nobody waits for `cancel`, and `cancel` waits for
-//! nobody. It may come late to a record whose thread waits no more, or waits for another lock, or
-//! has ended: records are never freed, and a wake-up too many does no harm (rule 12).
+//! *In a signal handler* `cancel` works as on another thread: nobody waits for `cancel`, and
+//! `cancel` waits for nobody. It may wake a thread that no longer waits, waits for another lock, or
+//! has ended: records are never freed, and a superfluous wake-up does no harm (rule 12).
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -39,12 +39,12 @@ const CANCELLED: u32 = 0b01;
 const TOLD: u32 = 0b11;
 
 /// Ends waits from outside. After [`cancel`](CancelToken::cancel) every wait that is given this
-/// token returns [`Cancelled`](crate::wait::WaitError::Cancelled), those that go on at that moment and
-/// those that begin later.
+/// token returns [`Cancelled`](crate::wait::WaitError::Cancelled), whether it began before or after
+/// that.
 ///
-/// Any number of threads, waits and locks may share a token. A wait that gets the lock at the very
-/// instant at which it is cancelled keeps the lock. A lock that is free is taken without a look at
-/// the token; so code that must stop after a cancellation also asks
+/// Any number of threads, waits and locks may share a token. A wait that is granted the lock at the
+/// instant of its cancellation keeps the lock. A free lock is taken without a look at the token; so
+/// code that must stop after a cancellation also has to check
 /// [`is_cancelled`](CancelToken::is_cancelled).
 ///
 /// A cancelled token stays cancelled: make a new one.
@@ -110,7 +110,8 @@ impl<P: Platform> CancelToken<P> {
     ///
     /// Takes no lock, and never blocks. On Linux a signal handler may call it, whatever its thread
     /// was doing. Elsewhere a handler may call it only if it may call the platform's
-    /// [`wake_one`](crate::platform::System::wake_one). (That of the standard library's platform takes a mutex.)
+    /// [`wake_one`](crate::platform::System::wake_one). (On the standard library's platform that
+    /// takes a mutex.)
     pub fn cancel(&self) {
         // Release: see `is_cancelled`. Acquire: the list as the changes before left it.
         if self.state.fetch_or(CANCELLED, Ordering::AcqRel) != TOLD
@@ -204,8 +205,9 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
 }
 
 impl<'a, P: Platform> Wait<'a, P> {
-    /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
-    /// with [`Cancelled`](crate::wait::WaitError::Cancelled). A wait has one token: the last one.
+    /// The same wait, but it also ends, with [`Cancelled`](crate::wait::WaitError::Cancelled), when
+    /// `token` is cancelled; at once if it already is. A wait has one token: a second one replaces
+    /// the first.
     pub const fn cancellable(mut self, token: &'a CancelToken<P>) -> Self {
         self.cancel = Some(token);
         self

@@ -2,7 +2,7 @@
 
 use crate::{Mutex, RwLock};
 
-/// [`Mutex::new`](lock_api::Mutex::new), under the name that it had before that was `const`.
+/// [`Mutex::new`](lock_api::Mutex::new), under the name that it had before it was `const`.
 ///
 /// ```
 /// static ONE: fairlock::Mutex<u32> = fairlock::const_mutex(1);
@@ -12,7 +12,7 @@ pub const fn const_mutex<T>(value: T) -> Mutex<T> {
     Mutex::new(value)
 }
 
-/// [`RwLock::new`](lock_api::RwLock::new), under the name that it had before that was `const`.
+/// [`RwLock::new`](lock_api::RwLock::new), under the name that it had before it was `const`.
 ///
 /// ```
 /// static ONE: fairlock::RwLock<u32> = fairlock::const_rwlock(1);

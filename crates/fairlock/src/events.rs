@@ -1,9 +1,9 @@
 //! What the slow paths do, counted under the names the Linux kernel gives its
 //! lock events.
 //!
-//! Off at first, and then the cost is one relaxed load and a branch, in slow
-//! paths only: a lock that is had at once counts nothing. There are two ways
-//! to count, which may be used together:
+//! Counting is off by default, and then costs one relaxed load and a branch, in slow paths only: an
+//! acquisition that succeeds at once counts nothing. There are two ways to count, which may be used
+//! together:
 //!
 //! * [`set_counting`] counts the events of all locks of the process together,
 //!   in [`global`].
@@ -11,9 +11,8 @@
 //!   [`RwLockExt::set_events`](crate::RwLockExt::set_events)) gives one lock,
 //!   or several, an [`EventCounts`] of its own.
 //!
-//! Counts are statistics. They are exact once the counting threads have been
-//! joined; until then a reader may see one event and not yet an earlier one.
-//! They wrap around at `usize::MAX`.
+//! Counts are exact once the counting threads have been joined; until then a reader may see one
+//! event and not yet an earlier one. They wrap around at `usize::MAX`.
 //!
 //! ```
 //! use fairlock::events::{Event, EventCounts};

@@ -1,4 +1,4 @@
-//! The mutex whose every release is a fair one.
+//! A mutex whose every release is fair.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -6,15 +6,15 @@ use std::time::Instant;
 use crate::inner::by_inner;
 use crate::{GuardMarker, RawMutex};
 
-/// The raw lock of [`FairMutex`]: a [`RawMutex`] whose every release is a fair one.
+/// The raw lock of [`FairMutex`]: a [`RawMutex`] whose every release is fair.
 #[derive(Debug)]
 pub struct RawFairMutex(RawMutex);
 
-/// A [`Mutex`](crate::Mutex) whose every release is a fair one: the waiter whose turn it is has the
+/// A [`Mutex`](crate::Mutex) whose every release is fair: the waiter whose turn it is acquires the
 /// lock before any thread that comes later.
 ///
-/// A [`Mutex`](crate::Mutex) is fair, too: it bounds how long a waiter is overtaken. This one allows
-/// no overtaking, so each release costs a context switch while a thread waits. It is here for
+/// A [`Mutex`](crate::Mutex) is fair, too: it bounds how long a waiter is overtaken. A `FairMutex`
+/// allows no overtaking, so each release costs a context switch while a thread waits. It exists for
 /// programs written for `parking_lot`, whose `Mutex` bounds nothing. Elsewhere use `Mutex`, with
 /// [`unlock_fair`](lock_api::MutexGuard::unlock_fair) where it matters.
 ///
@@ -26,12 +26,12 @@ pub struct RawFairMutex(RawMutex);
 /// assert_eq!(*COUNT.lock(), 1);
 /// ```
 pub type FairMutex<T> = lock_api::Mutex<RawFairMutex, T>;
-/// Holds a [`FairMutex`]; leaves it when dropped.
+/// Holds a [`FairMutex`]; releases it when dropped.
 pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex, T>;
 /// A [`FairMutexGuard`] for a part of the value.
 pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex, T>;
 
-/// [`FairMutex::new`](lock_api::Mutex::new), under the name that it had before that was `const`.
+/// [`FairMutex::new`](lock_api::Mutex::new), under the name that it had before it was `const`.
 ///
 /// ```
 /// static ONE: fairlock::FairMutex<u32> = fairlock::const_fair_mutex(1);

@@ -18,9 +18,9 @@ use crate::wait::Kind;
 pub enum Fault {
     /// Rule 1: a waiter is woken before its grant is published.
     WakesBeforeGrant,
-    /// Rule 2: readers are let in one by one, each counted when the one before is in.
+    /// Rule 2: readers are let in one by one, each counted only after the previous one is in.
     CountsOneByOne,
-    /// Rule 4: HANDOFF is taken off by subtraction.
+    /// Rule 4: HANDOFF is cleared by subtraction.
     SubtractsHandoff,
     /// Rule 5: HANDOFF that another waiter set keeps the head out.
     RefusesInherited,
@@ -30,16 +30,16 @@ pub enum Fault {
     ArrivesBlindly,
     /// Rule 8: a reader that gives up wakes nobody.
     ReaderLeavesQuietly,
-    /// Rule 9: a spinner waits for the one before it without a bound.
+    /// Rule 9: a spinner waits without a bound for the spinner before it.
     SpinsForEver,
     /// Rule 10: waiters that are not the head spin, too.
     AllSpin,
-    /// Rule 11: a spinner that gives up takes its node along.
+    /// Rule 11: a spinner that gives up frees its node.
     TakesNodeAlong,
     /// Rule 12, and defect 8 of range locks: the granter looks at the waiter once
     /// more after the grant.
     TouchesGranted,
-    /// Under tenure, a writer lets the lock go and then looks whom to wake.
+    /// Under tenure, a writer releases the lock first, and then looks whom to wake.
     LooksAfterRelease,
     /// Rule 14: a writer that gives up wakes nobody.
     WriterLeavesQuietly,
@@ -47,7 +47,8 @@ pub enum Fault {
     TryReadCounts,
     /// A reader that may give up counts itself before it has the lock.
     TimedReadCounts,
-    /// Rule 16: who asks whether it is the head is told of the first reader; who wakes the head is not.
+    /// Rule 16: a thread that asks who is the head gets the first reader; a thread that wakes the
+    /// head does not.
     AsksReadersFirst,
     /// A wake-up that comes before the sleep is forgotten.
     ForgetsWakeUps,
@@ -60,14 +61,14 @@ pub enum Fault {
     NeverCloses,
     /// Under tenure, a writer takes a lock that is closed.
     StealsClosed,
-    /// Under tenure, the side that has the lock is next again.
+    /// Under tenure, the side that has had the lock is next again.
     KeepsSide,
-    /// Under tenure, a thread that lets the lock go wakes nobody.
+    /// Under tenure, a release wakes nobody.
     ReleasesQuietly,
-    /// Under tenure, a thread that queues takes it upon itself to wake the waiter that is next, and
-    /// does not.
+    /// Under tenure, a thread that queues clears the flag to wake the waiter that is next, but does
+    /// not wake it.
     ForgetsNext,
-    /// Under tenure, the waiter that is next sleeps for a thousand times as long where it sets a timer.
+    /// Under tenure, the waiter that is next sets its timers a thousand times too long.
     NapsLong,
     /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,
@@ -75,7 +76,7 @@ pub enum Fault {
     OpensTooEarly,
     /// The last reader out does not wake the thread that upgrades.
     ForgetsUpgrader,
-    /// An upgrade lets the lock go, and takes it again.
+    /// An upgrade releases the lock, and takes it again.
     UpgradesInTwoSteps,
     /// An upgrade does not wait for the readers inside.
     UpgradesBesideReaders,
@@ -83,20 +84,21 @@ pub enum Fault {
     UpgradableLeavesQuietly,
 
     // Thin locks.
-    /// A full lock is taken without a look whether it is still this lock's.
+    /// A full lock is taken without a check that it is still this lock's.
     TakesAnySlot,
-    /// A full lock is waited for without that look.
+    /// A thread waits for a full lock without that check.
     PinsAnySlot,
     /// A lock becomes thin although somebody has pinned its full one.
     DeflatesPinned,
-    /// A lock gets a full one that a thread has pinned which came too late at another lock, or at this
-    /// one before.
+    /// A lock gets a full lock that is still pinned by a thread that came too late at another lock,
+    /// or earlier at this one.
     TakesPinned,
-    /// A reader that has entered the slot that it remembers does not look whether the lock has that still.
+    /// A reader that has entered the slot that it remembers does not check that the lock still has
+    /// that slot.
     ReadsBlindly,
 
     // Visible readers.
-    /// The thread that revokes a name has no stores made visible.
+    /// A thread that revokes a name skips the barrier.
     RevokesUnfenced,
     /// A reader that has shown the name does not look at the lock again.
     ShowsBlindly,
@@ -108,7 +110,7 @@ pub enum Fault {
     MarksLate,
     /// A name is revoked with nothing raised.
     ScansUnraised,
-    /// A reader that another thread shows is given up, and stays in that thread's record.
+    /// A guard that another thread shows is released, but stays in that thread's record.
     LeavesShown,
 
     // Ticket locks.
@@ -126,9 +128,9 @@ pub enum Fault {
     ServesAnyBatch,
     /// A waiter that gives up leaves its ticket to nobody.
     GivesUpQuietly,
-    /// A waiter gives up without another look at the lock after it made that known.
+    /// A waiter gives up without another look at the lock after it announced that.
     GivesUpBlindly,
-    /// A release takes a waiter that gave up for one that it has to kick.
+    /// A release treats a waiter that gave up as one that it has to kick.
     KicksGivenUp,
     /// The first in line gives up and kicks nobody.
     WithdrawsQuietly,
@@ -138,45 +140,46 @@ pub enum Fault {
     TakesNotification,
     /// A waiter that was woken does not wake those that follow it.
     ForgetsFollowers,
-    /// A waiter lets the mutex go and then queues.
+    /// A waiter releases the mutex before it queues.
     QueuesTooLate,
-    /// A sleeper is in the mutex's queue before it can know.
+    /// A sleeper is put into the mutex's queue before it can find out.
     QueuesUnreported,
-    /// A sleeper is queued at a full lock without a look whether that is still its mutex's.
+    /// A sleeper is queued at a full lock without a check that it is still its mutex's.
     SeatsAnywhere,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
-    /// Defect 2: a waiter that gives up is taken off the counts as the other kind.
+    /// Defect 2: a waiter that gives up is subtracted from the counts as the other kind.
     ForgetsKind,
     /// Defect 3: a range in the hull of the tree is taken to conflict with it.
     TriesAgainstHull,
     /// Defect 6: a waiter that gives up just as it is granted its range forgets the range.
     ForgetsGrant,
-    /// Defect 7: a downgrade, a split and a shrink tell nobody.
+    /// Defect 7: downgrade, split and shrink wake nobody.
     ChangesQuietly,
-    /// A waiter that gives up takes itself for the last in line, which nobody counts.
+    /// A waiter that gives up assumes that it is the last in line, which nobody counts.
     LeavesUncounted,
     /// A range looks at the slots, and then takes one.
     LooksTooEarly,
-    /// A holder leaves a slot without a look whether anybody in the tree waits for it.
+    /// A holder leaves a slot without a check whether anybody in the tree waits for it.
     LeavesQuietly,
-    /// Those that wait in the tree are overtaken.
+    /// Waiters in the tree are overtaken.
     OvertakesQueued,
     /// A range does not look at the tree again after it looked at slots: a holder that split or
     /// shrank meanwhile is missed.
     LooksOnce,
-    /// A waiter shows that all sleep, and looks at the slots with nothing that orders the two.
+    /// A waiter shows that all sleep, and looks at the slots, with nothing to order the two steps.
     LooksUnordered,
     /// A range enters the tree and leaves its stripes open.
     SkipsStripes,
     /// A slot is taken in a stripe that is closed.
     IgnoresClosed,
-    /// A range does not look again after it looked at the slots of a stripe: as above.
+    /// A range does not look again after it looked at the slots of a stripe: a holder that split or
+    /// shrank meanwhile is missed.
     LooksOnceAtStripe,
     /// A stripe opens in which a slot is still held from the last striping; its holder tells nobody
     /// when it leaves.
     OpensBesideHolder,
-    /// The last waiter awake, of those that may be overtaken, goes to sleep without a look.
+    /// The last awake waiter that may be overtaken goes to sleep without a look.
     RestsBlindly,
     /// A range that leaves the tree tells none of the waiters that may be overtaken.
     LeavesTreeQuietly,

@@ -2,9 +2,8 @@
 
 use crate::deadlock::{self, Mode};
 
-/// What guards hold, beside the lock: nothing. Without the feature `send_guard` it keeps them,
-/// as in `parking_lot`, on the thread that took the lock; so a guard that is held across an
-/// `.await` does not compile where a task may be moved to another thread.
+/// Whether guards are `Send`: not without the feature `send_guard`, as in `parking_lot`. So holding
+/// a guard across an `.await` does not compile if the task may move to another thread.
 ///
 /// ```compile_fail
 /// fn check<T: Send>() {}
@@ -12,8 +11,8 @@ use crate::deadlock::{self, Mode};
 /// ```
 #[cfg(not(feature = "send_guard"))]
 pub type GuardMarker = lock_api::GuardNoSend;
-/// What guards hold, beside the lock: nothing. With the feature `send_guard` they may be sent to
-/// other threads, and dropped there.
+/// Whether guards are `Send`: with the feature `send_guard` they may be sent to other threads, and
+/// dropped there.
 ///
 /// ```
 /// fn check<T: Send>() {}
@@ -22,7 +21,7 @@ pub type GuardMarker = lock_api::GuardNoSend;
 #[cfg(feature = "send_guard")]
 pub type GuardMarker = lock_api::GuardSend;
 
-/// Notes what an attempt to take the lock in this mode has `taken`, and returns that.
+/// Notes whether an attempt to take the lock in this mode succeeded (`taken`), and returns that.
 #[inline]
 pub(crate) fn note_attempt<L>(lock: &L, mode: Mode, taken: bool) -> bool {
     if taken {

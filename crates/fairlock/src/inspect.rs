@@ -1,6 +1,6 @@
 //! For concurrency testers: the names of addresses.
 
-/// A field: where it begins in its structure, how long it is, and its name.
+/// A field: its offset in the structure, its length, and its name.
 pub(crate) type Field = (usize, usize, &'static str);
 
 /// The name of the field of `owner`, one of `fields`, that an address is in.

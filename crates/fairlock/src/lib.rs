@@ -1,20 +1,19 @@
-//! Locks for programs that have more threads than CPUs, and in which no thread may wait for
-//! ever.
+//! Locks that bound every wait, also in programs with more threads than CPUs.
 //!
-//! A fast lock can be taken by any thread that happens to run; some threads then never get it.
-//! A fair lock is handed to the thread that has waited longest; every acquisition then costs a
-//! context switch. These locks do both. For a while one thread, or one side of a reader/writer
-//! lock, may take the lock again and again. That turn ends after a bounded time, and then the
-//! lock goes to those that wait.
+//! A fast lock can be taken by any thread that happens to run; but then some threads may never get
+//! it. A fair lock is handed to the thread that has waited longest; but then every acquisition
+//! costs a context switch. These locks do both. For a while one thread, or one side of a
+//! reader/writer lock, may take the lock again and again. That turn ends after a bounded time, and
+//! then the lock goes to the waiters.
 //!
 //! | lock | what it is | choose it when |
 //! |---|---|---|
 //! | [`RwLock<T>`](RwLock) | many readers or one writer; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | most threads read and some write, or waits must be bounded or ended |
 //! | [`Mutex<T>`](Mutex) | one holder; waits are bounded in the same way | every thread writes |
 //! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what other threads do |
-//! | [`ReentrantMutex<T>`](ReentrantMutex) | one thread holds it, and may lock it again; gives shared access | functions that lock it call each other |
-//! | [`Once`] | a function is called once; other callers wait meanwhile | something is set up on first use |
-//! | [`Semaphore`] | permits, taken one or many at a time; first come, first served; waits can be ended | at most so many threads may do something at a time |
+//! | [`ReentrantMutex<T>`](ReentrantMutex) | a mutex that its holder may lock again; gives shared access | functions that lock it call each other |
+//! | [`Once`] | calls a function once; other callers wait until it has returned | something is set up on first use |
+//! | [`Semaphore`] | permits, taken one or many at a time; first come, first served; waits can be ended | the number of threads that do something at a time is limited |
 //! | [`RangeRwLock`](range::RangeRwLock) | many readers or one writer *for each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most threads want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build a lock of your own, or have no standard library |
@@ -28,19 +27,19 @@
 //!
 //! **From `std`**: remove the `unwrap()`s, since there is no poisoning.
 //!
-//! **From `parking_lot` 0.12**: change the `use` lines, and nothing else; or write
-//! `use fairlock as parking_lot`. All types have the names they have there. The
-//! feature `deadlock_detection` adds `deadlock::check_deadlock`, which finds threads that wait for
-//! each other; without the feature nothing is recorded for it.
+//! **From `parking_lot` 0.12**: change the `use` lines, and nothing else; or write `use fairlock as
+//! parking_lot`. All types have the same names as there. The feature `deadlock_detection` adds
+//! `deadlock::check_deadlock`, which finds threads that wait for each other; without the feature
+//! nothing is recorded for it.
 //!
 //! **From `parking_lot` 0.13**, which has `lock_api` 0.5: turn on the feature `lock_api_05`, and
 //! write `use fairlock::lock_api_05 as parking_lot`. The raw locks then have the traits of that
 //! version, too.
 //!
 //! The features `arc_lock` (guards that hold an `Arc`: `lock_arc`, `read_arc`, …), `serde` and
-//! `owning_ref` are those of the same names there. A guard stays on its thread unless the feature
-//! `send_guard` is on. So a task that may change threads cannot hold one across an `.await`: it does
-//! not compile.
+//! `owning_ref` do the same as in `parking_lot`. A guard is not `Send` unless the feature
+//! `send_guard` is on. So a task that may change threads cannot hold a guard across an `.await`: it
+//! does not compile.
 //!
 //! Is it worth the change?
 //!
@@ -49,8 +48,8 @@
 //!   `parking_lot` (0.13) promises none between a sleeping thread and a running one.
 //! * Releasing every guard with `unlock_fair` bounds waits too, but costs a context switch per
 //!   acquisition. It works here as well, for the one release that needs it.
-//! * These locks need memory beside their word to know about turns and the queue. An `RwLock` and a
-//!   `Mutex` have it only while threads wait: 640 bytes, which come from a pool and go back to it.
+//! * These locks need memory beside their word, for turns and the queue. An `RwLock` or a `Mutex`
+//!   has it only while threads wait: 640 bytes, from a pool.
 //!
 //! | on 64-bit targets | bytes |
 //! |---|---|
@@ -111,14 +110,15 @@
 //!
 //! # Rust version
 //!
-//! The crate needs Rust 1.85, which Debian stable has; with the feature `lock_api_05`, 1.95, as that
-//! version of `lock_api` does. A release that needs a newer one is a minor version, and never needs
-//! one that is newer than Debian stable's.
+//! The crate needs Rust 1.85, which Debian stable has; with the feature `lock_api_05`, 1.95, as
+//! that version of `lock_api` does. Only a minor version raises that, and never beyond the Rust of
+//! Debian stable.
 //!
 //! # Statistics
 //!
-//! A lock with a name counts and times who uses it and waits for it: [`stats`]. What the slow paths of
-//! all locks do is counted in [`events`], which is off at first, and costs next to nothing then.
+//! A lock with a name counts and times its acquisitions, waits and holds: [`stats`]. [`events`]
+//! count what the slow paths of all locks do; they are off by default, and then cost next to
+//! nothing.
 #![cfg_attr(not(any(test, fairlock_loom)), no_std)]
 #![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
 // docs.rs says of each item which feature it needs.
@@ -212,7 +212,7 @@ pub use rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, Tenure
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use wait::WaitError;
 
-/// An attempt whose result nobody looks at may hold the lock for ever.
+/// An attempt whose result is ignored may hold the lock for ever, so ignoring it warns.
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]

@@ -3,14 +3,14 @@
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-/// What another thread may free before a function returns that was given a reference to it: a lock
-/// whose next owner ends it, while the release that let that owner in is on its way out; or a
-/// waiter whose frame returns, while its granter is.
+/// A value that another thread may free while a function with a reference to it is still running: a
+/// lock that its next owner frees while the release that let that owner in has not returned; or a
+/// waiter whose frame returns while its granter is still at work.
 ///
-/// A reference is a promise that its memory stays until the function it was given to returns,
-/// except for what lies in an [`UnsafeCell`]; so all of it lies in one, padding too. That does not
-/// cover a reference to one of its fields: a function that is given such a reference returns before
-/// the memory may go, unless the field is an atomic.
+/// A reference promises that its memory stays until the function that got it returns, except for
+/// memory in an [`UnsafeCell`]; so all of the value is in one, padding too. That does not cover
+/// references to its fields: a function with such a reference must return before the memory may go,
+/// unless the field is an atomic.
 #[repr(transparent)]
 pub(crate) struct MayDangle<T>(UnsafeCell<T>);
 

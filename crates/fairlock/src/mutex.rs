@@ -25,17 +25,18 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 /// # Fairness
 ///
 /// The same as for an [`RwLock`](crate::RwLock) with the default policy that is only written.
-/// Nobody sleeps at a free lock. For a while (a *tenure*) any thread that runs may take a free lock;
+/// Nobody sleeps at a free lock. For a while (a *tenure*) any running thread may take a free lock;
 /// then the lock goes to the queue, in order of arrival.
 ///
-/// A queued thread waits at most for the sum of (*tenure* + *handoff*) over the threads ahead of it,
-/// and for as long as holders spend in their last sections. [`MutexExt::planned_wait_ns`] returns
-/// the first part. The bound counts from when the thread is queued. It also holds for the sum of a
-/// thread's timed attempts, whatever it does in between, at up to eight locks at a time.
+/// A queued thread waits for at most the sum of (*tenure* + *handoff*) over the threads ahead of
+/// it, plus the time that holders spend in their last sections. [`MutexExt::planned_wait_ns`]
+/// returns the first part. The bound counts from when the thread is queued. It also holds for all
+/// timed attempts of a thread together, whatever it does in between, at up to eight locks at a
+/// time.
 ///
-/// A thread that contends for a mutex again and again, nearly as soon as it has left it, pauses for
-/// 16 microseconds before it queues, if nobody is queued, and at most once in a wait. Meanwhile what
-/// the mutex guards stays in the caches of one CPU.
+/// A thread that repeatedly wants a mutex back soon after releasing it, and finds it held, pauses
+/// for 16 microseconds before it queues: at most once in a wait, and only if nobody is queued.
+/// Meanwhile the data that the mutex guards stays in the caches of one CPU.
 ///
 /// Not promised: order among threads that are not queued yet, equal shares, and priority
 /// inheritance.
@@ -44,14 +45,18 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 ///
 /// `lock` blocks while another thread holds the mutex, or while it is another thread's turn. The
 /// thread spins for some microseconds, and then sleeps. A wait can end at a deadline
-/// (`try_lock_for`, `try_lock_until`), by a signal, or by a token ([`MutexExt`]). A thread that locks
-/// a mutex that it holds waits for itself, for ever.
+/// (`try_lock_for`, `try_lock_until`), by a signal, or by a token ([`MutexExt`]). A thread that
+/// locks a mutex that it already holds deadlocks.
 ///
 /// # Panics
 ///
-/// No method panics. A panic while a guard is alive releases the mutex as the guard is dropped;
-/// there is no poisoning. A guard stays on its thread, unless the feature `send_guard` is on. A
-/// guard that is forgotten keeps the mutex locked for good.
+/// No method panics. A panic while a guard is alive releases the mutex when it drops the guard;
+/// there is no poisoning. A guard is not `Send`, unless the feature `send_guard` is on. A forgotten
+/// guard keeps the mutex locked for ever.
+///
+/// # Fork
+///
+/// As for an [`RwLock`](crate::RwLock#fork).
 ///
 /// ```
 /// static COUNT: fairlock::Mutex<u32> = fairlock::Mutex::new(0);
@@ -89,7 +94,7 @@ pub trait RawMutexExt: lock_api::RawMutex + sealed::Sealed {
     fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError>;
     #[doc(hidden)]
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
-    /// The holder calls `pause` with the lock itself, which releases that, and takes it again.
+    /// The holder calls `pause` with the lock itself; `pause` releases the lock and takes it again.
     #[doc(hidden)]
     fn pause<T>(&self, pause: impl FnOnce(&RawMutex) -> T) -> T;
 }
@@ -174,8 +179,9 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 
 /// What a [`Mutex`] can do beyond `lock_api`.
 ///
-/// These waits can end without the lock, and then return a [`WaitError`] that says why: see
-/// [`wait::Wait`](crate::wait::Wait).
+/// Its waits can end without the lock, and then return a [`WaitError`] that says why: see
+/// [`wait::Wait`](crate::wait::Wait). Such a wait leaves nothing behind in the mutex or its queue.
+/// A wait that is granted the mutex at the instant at which it would end keeps the mutex.
 ///
 /// ```
 /// use std::time::Duration;
@@ -239,9 +245,9 @@ pub trait MutexExt<R: RawMutexExt, T: ?Sized> {
         self.lock_with(Wait::FOREVER.cancellable(token))
     }
 
-    /// The longest wait, in nanoseconds, that the lock plans for a thread that is queued behind
-    /// `waiters_ahead` others. It follows from what the lock has measured so far, and does not
-    /// include the time that holders spend in their last sections. As
+    /// The bound, in nanoseconds, on the wait of a thread that is queued behind `waiters_ahead`
+    /// others. It follows from what the lock has measured so far, and does not include the time
+    /// that holders spend in their last sections. See also
     /// [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
 }

@@ -49,11 +49,11 @@ impl OnceState {
 
 const PANICKED: &str = "a function called by this Once has panicked before";
 
-/// Has a function called once, however many threads ask for it.
+/// Calls a function once, however many threads ask for it.
 ///
-/// A thread that asks while another one is in its function blocks until that has returned; such
-/// threads wait as at a [`Mutex`](crate::Mutex), as fairly. After that a call costs one load. Every
-/// thread whose call has returned sees what the function did.
+/// A thread that asks while another one runs its function blocks until that function has returned;
+/// such threads wait as fairly as at a [`Mutex`](crate::Mutex). After that a call costs one load.
+/// Every thread whose call has returned sees what the function did.
 ///
 /// A function that panics *poisons* the `Once`: from then on [`call_once`](Self::call_once) panics,
 /// and [`call_once_force`](Self::call_once_force) calls its function.
@@ -75,7 +75,7 @@ pub struct Once {
     /// An [`OnceState`]; changed under `lock` only.
     state: AtomicU8,
     lock: RawMutex,
-    /// For those that [`wait`](Self::wait) while nobody calls a function.
+    /// For threads that [`wait`](Self::wait) before a function is called.
     ended: RawCondvar,
 }
 
@@ -124,9 +124,8 @@ impl Once {
         self.state().is_completed()
     }
 
-    /// Blocks until a function that was called here has returned, whether one is called already or
-    /// not. It sees what the function did. If a function that is called here waits for that itself,
-    /// it blocks for ever.
+    /// Blocks until a function that was called here has returned, even if none has been called yet.
+    /// The caller then sees what the function did. Blocks for ever if called in such a function.
     ///
     /// # Panics
     /// If a function that was called here has panicked, and none has returned since.
@@ -168,7 +167,7 @@ impl Once {
     }
 
     /// Calls `f`, unless a function was called here before. Blocks while another thread is calling
-    /// one. If `f` itself calls this again, it blocks for ever.
+    /// one. Blocks for ever if called again by `f` itself.
     ///
     /// # Panics
     /// If `f` panics, or if the function that was called here before did.

@@ -1,8 +1,8 @@
 //! The machine beneath the locks.
 //!
-//! Every lock of this crate is written once, against [`Platform`]: on Linux it ships, on a
-//! simulated machine it can be seen on 96 CPUs, and under a model checker it is proved on small
-//! cases. A lock never asks which machine it is on.
+//! Every lock of this crate is written once, against [`Platform`], and runs on Linux, on a
+//! simulated machine of 96 CPUs, or under a model checker. A lock never asks which platform it is
+//! on.
 //!
 //! * `Linux`: futexes, the monotonic clock, the restartable-sequence area for
 //!   the CPU hint.

@@ -40,8 +40,8 @@ pub trait Pooled {
     /// What the pool needs of it.
     type Link: Atomic<u32>;
 
-    /// The index with which it was made; and the pool's own: that of the item behind this one in the list, plus
-    /// one; or zero.
+    /// The index with which the item was made; and, for the pool, the index plus one of the item
+    /// behind it in the list, or zero.
     fn link(&self) -> (u32, &Self::Link);
 }
 
@@ -51,7 +51,7 @@ const CHUNK_SHIFT: u32 = 27;
 /// Room for nearly 2^27 items.
 const CHUNKS: u32 = 23;
 const LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
-/// How many chunks a name could tell apart: so that no name leads out of the table.
+/// How many chunks a name can address: the table has as many, so that no name leads out of it.
 const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
 
 const _: () = assert!(SMALLEST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
@@ -116,8 +116,9 @@ impl<A, T, M: Memory> Pool<A, T, M> {
         unsafe { &*chunk.add(place(name)) }
     }
 
-    /// Where the item of this index is; null if the index was not given out. Somebody who did not learn the
-    /// index from whom it was given to may find an item in the making there: memory as it was taken, or partly so.
+    /// Where the item of this index is; null if the index was not given out. A caller that did not
+    /// learn the index from the item's owner may find an unfinished item there: memory as it was
+    /// taken, or partly so.
     #[inline(always)]
     pub fn at(&self, index: u32) -> *const T {
         if index >= self.made() {
@@ -181,7 +182,7 @@ impl<A, T, M: Memory> Pool<A, T, M> {
 }
 
 impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
-    /// Takes a free item, as it was when it was given back.
+    /// Takes a free item, in the state in which it was given back.
     pub fn take(&self) -> Option<&T> {
         // Acquire, here and where the exchange fails: whoever gave the item back is done with it. (All changes are exchanges: so
         // this acquires also from those who gave items before that.)
@@ -238,7 +239,8 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
         self.free.load(Ordering::Relaxed) as u32 == 0
     }
 
-    /// No item is free any more: for the child of a fork, whose parent's threads may have been late at those.
+    /// Forgets all free items, in the child of a fork: threads of the parent may still have been
+    /// using them.
     pub(crate) fn forget_free(&self) {
         // Relaxed: there is nobody else.
         self.free.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The mutex that its holder may lock again.
+//! A mutex that its holder may lock again.
 
 use core::num::NonZeroUsize;
 
@@ -25,14 +25,13 @@ unsafe impl GetThreadId for RawThreadId {
     }
 }
 
-/// A [`Mutex`](crate::Mutex) that the thread which holds it may lock again.
+/// A [`Mutex`](crate::Mutex) that its holder may lock again.
 ///
-/// It is released when the last guard of the thread is dropped. A thread may have several guards, so
-/// they give shared access only: put a `Cell` or a `RefCell` inside to change the value.
+/// It is released when the thread drops its last guard. A thread may have several guards, so they
+/// give shared access only: put a `Cell` or a `RefCell` inside to change the value.
 ///
-/// The first `lock` of a thread blocks as that of a [`Mutex`](crate::Mutex) does, with the same
-/// promises. Every further one is a comparison and an addition, and does not block. Guards stay on
-/// their thread.
+/// The first `lock` of a thread blocks as for a [`Mutex`](crate::Mutex), with the same promises.
+/// Every further one is a comparison and an addition, and does not block. Guards are not `Send`.
 ///
 /// # Panics
 ///
@@ -61,8 +60,8 @@ pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex
 pub type MappedReentrantMutexGuard<'a, T> =
     lock_api::MappedReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
 
-/// [`ReentrantMutex::new`](lock_api::ReentrantMutex::new), under the name that it had before
-/// that was `const`.
+/// [`ReentrantMutex::new`](lock_api::ReentrantMutex::new), under the name that it had before it was
+/// `const`.
 ///
 /// ```
 /// static ONE: fairlock::ReentrantMutex<u32> = fairlock::const_reentrant_mutex(1);

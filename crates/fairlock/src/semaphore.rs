@@ -1,15 +1,15 @@
 //! Permits that threads take and give, in the order in which they ask.
 //!
-//! A thread that cannot have its permits at once takes its place in a ticket lock without batches.
-//! The holder of that lock is the *first*, and the only one that looks at the permits while anybody
+//! A thread that cannot have its permits at once queues in a ticket lock without batches. The
+//! holder of that lock is the *first*, and the only one that looks at the permits while anybody
 //! waits. So many small requests cannot keep a large one waiting.
 //!
-//! The first stores who it is and what it wants, and then says that it sleeps, in one exchange with
-//! its last look at the permits. A thread that gives permits reads that before *its* exchange,
-//! which fails if what it read was about another sleep. After the exchange it touches nothing but
-//! the record of the thread that sleeps: whoever has got the permits may drop the semaphore. All
-//! changes of the word are read-modify-writes, so a thread that takes permits with Acquire sees
-//! what all those did who gave them with Release.
+//! The first thread stores its name and the number it wants. Then one exchange looks at the permits
+//! for the last time and says that it sleeps. A thread that gives permits reads what the first
+//! stored before its own exchange, which fails if that was about another sleep. After the exchange
+//! the giver touches nothing but the record of the sleeping thread, as the thread that got the
+//! permits may drop the semaphore. All changes of the word are read-modify-writes, so a thread that
+//! takes permits with Acquire sees what all threads did that gave them with Release.
 
 mod word;
 
@@ -27,26 +27,26 @@ use word::AtomicState;
 type AtomicU32 = <Native as System>::AtomicU32;
 type AtomicUsize = <Native as System>::AtomicUsize;
 
-/// A number of permits. Threads take some, wait if there are too few, and give them back.
+/// A number of permits, which threads take and give back. A thread waits if there are too few.
 ///
 /// # Fairness
 ///
-/// First come, first served, however many permits each thread wants: one that waits for many is not
-/// passed by those that want few. While a thread waits, nobody passes it, and `try_acquire` fails even
-/// if there are permits. (One exception: a thread that asks at the very instant at which the first
-/// of all begins to wait may pass it.) A thread that waits has its permits as soon as there are
-/// enough and all threads before it have theirs. Free permits reach the first thread that waits
-/// within a wake-up, 10 to 100 µs.
+/// First come, first served, however many permits each thread wants: a thread that waits for many
+/// is not passed by threads that want few. While a thread waits, nobody passes it, and
+/// `try_acquire` fails even if there are permits. (One exception: a thread may pass the first
+/// waiter if it asks at the instant at which that waiter begins to wait.) A waiter gets its permits
+/// as soon as there are enough and all waiters before it have theirs. Free permits reach the first
+/// waiter within a wake-up, 10 to 100 µs.
 ///
-/// So each release that a thread waits for costs a wake-up. Permits are for things that take
-/// some time: connections, requests, large buffers. For sections of a microsecond use a
+/// So each release that a thread waits for costs a wake-up. Use permits for things that take some
+/// time: connections, requests, large buffers. For sections of a microsecond use a
 /// [`Mutex`](crate::Mutex), whose waiters may pass each other.
 ///
 /// # When it blocks
 ///
-/// `acquire` and `acquire_many` block until the permits are there. `acquire_many_with` may end before,
-/// as its [`Wait`] says (a token is also how to close a semaphore); then it takes no permit, and
-/// those behind it go on. `try_` methods and `release` never block.
+/// `acquire` and `acquire_many` block until the permits are there. `acquire_many_with` may end
+/// earlier, as its [`Wait`] says (to close a semaphore, cancel a token); then it takes no permit,
+/// and waiters behind it move up. `try_` methods and `release` never block.
 ///
 /// # Fork
 ///
@@ -102,7 +102,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Takes `count` permits together; blocks until it has them: for ever, if there are never that
+    /// Takes `count` permits together; blocks until it has them, for ever if there never are that
     /// many.
     #[inline]
     pub fn acquire_many(&self, count: u32) -> SemaphorePermit<'_> {
@@ -143,8 +143,8 @@ impl Semaphore {
     }
 
     /// Adds `count` free permits: new ones, or taken ones whose [`SemaphorePermit`] was forgotten.
-    /// Never blocks. It does not touch the semaphore any more once another thread can have the
-    /// permits.
+    /// Never blocks. Once another thread can take the permits, the call no longer touches the
+    /// semaphore.
     ///
     /// # Panics
     /// If more than `u32::MAX` permits would be free.
@@ -152,8 +152,8 @@ impl Semaphore {
         assert!(self.try_release(count), "a semaphore has more permits than can be counted");
     }
 
-    /// As [`release`](Self::release); `false`, and there are as many as before, if there would be
-    /// more than `u32::MAX` free ones.
+    /// As [`release`](Self::release), but adds nothing and returns `false` if there would be more
+    /// than `u32::MAX` free permits.
     #[must_use]
     pub fn try_release(&self, count: u32) -> bool {
         // Acquire, here and below: with "asleep" comes who sleeps.
@@ -258,8 +258,9 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`]: gives them back when dropped, on whichever thread. One that is
-/// [forgotten](core::mem::forget) has taken them for good, or until [`Semaphore::release`].
+/// Permits of a [`Semaphore`]: gives them back when dropped, on any thread. If it is
+/// [forgotten](core::mem::forget), its permits stay taken until [`Semaphore::release`] adds as
+/// many.
 #[must_use = "gives its permits back at once if it is not kept"]
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {

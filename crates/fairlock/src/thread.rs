@@ -35,7 +35,7 @@ pub struct Thread<P: System> {
     pub(crate) places: Places<P>,
     pub(crate) collisions: Collisions,
     pub(crate) watch: Watch,
-    /// Those that it has notified and not woken.
+    /// The threads that it has notified but not woken.
     pub(crate) notified: Notified<P>,
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) marks: Marks<P>,
@@ -69,8 +69,8 @@ impl<P: System> Thread<P> {
         }
     }
 
-    /// The calling thread begins, and has the record of one that has ended: it goes on with no wait of that
-    /// one, nor with its habits.
+    /// The calling thread begins, with the record of a thread that has ended: it inherits neither
+    /// waits nor habits of that thread.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     pub(crate) fn begin_anew(&self) {
         self.tenure.forget();
@@ -100,10 +100,10 @@ impl<P: System> Thread<P> {
 }
 
 impl<P: Platform> Thread<P> {
-    /// To be called before the calling thread [parks](Sleeper::park): waits, awake, until `word` is `woken`.
-    /// It spins for at most 4 µs; then, if `yields`, it yields its CPU for at most 50 µs. Neither phase goes
-    /// on past `deadline` (nanoseconds of [`System::now`]), and a phase that has lately been in vain
-    /// is skipped.
+    /// Call it before [parking](Sleeper::park): waits, awake, until `word` is `woken`. It spins for
+    /// at most 4 µs; then, if `yields`, it yields its CPU for at most 50 µs. Neither phase goes on
+    /// past `deadline` (nanoseconds of [`System::now`]), and a phase that lately did not help is
+    /// skipped.
     ///
     /// Not a method: only the calling thread may use what its record remembers of this.
     pub fn stay_awake(word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {

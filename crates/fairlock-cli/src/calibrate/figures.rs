@@ -191,6 +191,6 @@ fn write(all: &BTreeMap<&'static str, Vec<f64>>, machine: &Machine, figures: &mu
     figures.note("A sleep of 1 us ends so late", of("late"), ns);
     figures.note("A thread woken on a busy CPU runs after", of("busy"), ns);
     // A slice ends at a tick: what is seen is the tick, unless the slice is longer.
-    figures.note("Turns at a CPU that two threads want last", of("turns"), ns);
-    figures.note("The host takes of the CPUs, by the second", of("stolen"), percent);
+    figures.note("Turn of a thread at a CPU that two threads want", of("turns"), ns);
+    figures.note("Share of the CPUs that the host takes, each second", of("stolen"), percent);
 }

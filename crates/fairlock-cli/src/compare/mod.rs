@@ -124,7 +124,7 @@ fn head(flags: &CompareFlags, made: [(String, String); 2], same_machine: bool) -
     };
     let mut head = line("before", &flags.before, before) + &line("after ", &flags.after, after);
     if !same_machine {
-        head += "These are different machines: what changed may be they, and not the locks.\n";
+        head += "These are different machines: changes may be theirs, not the locks'.\n";
     }
     head
 }
@@ -175,7 +175,7 @@ fn text(comparison: &Comparison, looked_for: f64, more: &str, width: Option<usiz
     let mut text = table.titled("what changed, by lock", NOTE, width);
     text += &match &comparison.peers {
         Some(peers) => format!(
-            "peers: {} ({}); that is the machine, and taken from what the others did\n",
+            "peers: {} ({}); that is the machine, and subtracted from the other changes\n",
             signed(peers.value),
             interval(peers, signed)
         ),

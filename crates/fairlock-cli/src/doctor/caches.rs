@@ -30,7 +30,7 @@ pub fn finding() -> Option<Finding> {
     let line = lines.first().map_or_else(String::new, |bytes| format!(", lines of {bytes} bytes"));
     let means = match lines.first().map(String::as_str) {
         None | Some("64") => "",
-        _ => "The locks keep apart what would share lines of 128 bytes at most",
+        _ => "The locks keep data apart on cache lines of up to 128 bytes",
     };
     (!caches.is_empty())
         .then(|| Finding::new("caches", format!("{}{line}", caches.join(", ")), means))

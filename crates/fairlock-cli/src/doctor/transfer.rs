@@ -35,7 +35,7 @@ pub fn finding() -> Option<Finding> {
         format!("{}, {} (of {} pairs)", of(nearest), of(farthest), times.len())
     };
     let means = if farthest.1.median > 1_000.0 {
-        "That is too long for a cache: these CPUs were not free, or are not there at the same time"
+        "That is too long for a cache: these CPUs were busy, or never run at the same time"
     } else {
         "An operation on a lock that another CPU had last takes at least this much; machine files of \
          the simulator have it as `cluster_ns` and `socket_ns`"

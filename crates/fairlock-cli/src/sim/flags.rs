@@ -46,8 +46,8 @@ pub struct SimFlags {
     #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',',
           value_parser = names::simulated_lock(), hide_possible_values = true)]
     pub locks: Vec<String>,
-    /// A lock for each value of one of its parameters, from the first to the last, each twice
-    /// the one before: handoff_after=0.5ms..16ms
+    /// Policies that differ in one parameter, which doubles from the first value to the last:
+    /// handoff_after=0.5ms..16ms
     #[arg(long, value_name = "PARAMETER=FROM..TO")]
     pub sweep: Option<Sweep>,
     /// Thread counts; default: as published
@@ -77,7 +77,7 @@ pub struct SimFlags {
     /// handoff 5s (mixed 300ms), direct-io 1s, reader-spin and batch 300ms, range 10s and 20ms
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub duration: Option<Duration>,
-    /// First seed: everything that is left to chance follows from it
+    /// First seed: sets all that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Simulate everything with this many seeds, and show medians and ranges
@@ -98,7 +98,7 @@ pub struct SimFlags {
     /// Also count what our locks do: sleeps, wake-ups, steals, handoffs; simulates one cell at a time
     #[arg(long)]
     pub events: bool,
-    /// A first impression: short, and fewer cells
+    /// First impression: shorter simulations, and fewer cells
     #[arg(long)]
     pub quick: bool,
     /// Compare with this real run instead of published figures, and simulate its cells, on

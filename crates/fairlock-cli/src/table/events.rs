@@ -23,5 +23,5 @@ pub fn events(rows: &[&Row], width: Option<usize>) -> String {
     if is_empty {
         return String::new();
     }
-    table.titled("events of our locks", "a 1,000: in a thousand operations of the table", width)
+    table.titled("events of our locks", "a 1,000: events per thousand operations", width)
 }

@@ -96,7 +96,7 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
             &SPEED_AND_WAITS,
             &drawn,
         ),
-        _ => ("idle: how long a free lock is waited for", &IDLE, &WAITED, IDLE_NOTE),
+        _ => ("idle: how long a lock is free while waited for", &IDLE, &WAITED, IDLE_NOTE),
     };
     let all = [&[MACHINE, FORM][..], cell, &[LOCK], figures].concat();
     table(&all, rows).titled(title, note, width)

@@ -38,12 +38,12 @@ pub struct TortureFlags {
     /// With --real: for how long, with its unit: minutes or days [default: 1m]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub lasting: Option<Duration>,
-    /// With --real: threads for each CPU, of which each round of two seconds has one [default:
+    /// With --real: threads for each CPU, one of these in each round of two seconds [default:
     /// 0.5,1,2,4,8,50]
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub overcommit: Vec<f64>,
     /// Seed of the first schedule; those of the others follow. `--schedules 1` repeats one that
-    /// failed. With --real: of the mixes, the same of which do not meet in the same way
+    /// failed. With --real: seed of the mixes of operations; the timing still differs
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr

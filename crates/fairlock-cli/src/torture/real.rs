@@ -109,7 +109,7 @@ fn table(tortured: &[Tortured], width: Option<usize>) -> String {
         }),
     ];
     let note = match torture::knows_delays() {
-        true => "of bound: the part that a wait took, at most; - where all were shorter than 10 ms",
+        true => "of bound: the largest share of its bound that a wait took; -: all below 10 ms",
         false => "this system does not say who lacked a CPU: only waits of 20 s are found",
     };
     Table::of(tortured.iter().filter(|of| of.rounds > 0), columns).titled(

@@ -1,4 +1,4 @@
-//! Condition variables: of [`Mutex`](crate::Mutex), and of ticket locks on any platform.
+//! Condition variables: for [`Mutex`](crate::Mutex), and for ticket locks on any platform.
 
 #[cfg(all(test, fairlock_loom))]
 mod condvar_loom;

@@ -1,10 +1,10 @@
 //! Threads that were notified and are to be woken.
 //!
-//! All at once would be in each other's way at the mutex. So the thread that notifies wakes only the
-//! first [`AT_ONCE`], and puts the others on its list. Each woken thread takes one more off the list and
-//! wakes it; the first [`MORE`] that come take two. A thread that does not run therefore delays no other, as
-//! long as one of those that were woken runs. If none does, each later wait of the thread that notified
-//! does the same, and its next notification of several threads wakes all.
+//! Woken all at once, they would be in each other's way at the mutex. So the notifying thread wakes
+//! only the first [`AT_ONCE`], and puts the others on its list. Each woken thread takes one more
+//! off the list and wakes it; the first [`MORE`] that come take two. So a thread that does not run
+//! delays no other, as long as one of the woken threads runs. If none does, each later wait of the
+//! notifying thread wakes one more, too, and its next notification of several threads wakes all.
 //!
 //! The list is in the record of the thread that notified. Records are never freed, so a woken thread
 //! may look there when the condition variable is gone already.
@@ -19,12 +19,12 @@ pub(super) const WAITING: u32 = 0;
 pub(super) const NOTIFIED: u32 = 1;
 pub(super) const WOKEN: u32 = 2;
 
-/// How many threads are woken by the one that notifies. With fewer a single one could delay all; with
-/// more, or with all woken at once, they are up to four times as slow on two CPUs. Model checks and
-/// testers have too few waiters for two.
+/// How many threads the notifying thread wakes. With fewer, a single thread could delay all; with
+/// more, or all at once, they are up to four times as slow on two CPUs. Model checks and testers
+/// have too few waiters for two.
 pub(super) const AT_ONCE: usize = if cfg!(any(fairlock_loom, fairlock_faults)) { 1 } else { 2 };
-/// How many of those that wake others wake two: with fewer, CPUs idle; with more, threads are in each
-/// other's way.
+/// How many woken threads wake two others each: with fewer, CPUs idle; with more, threads are in
+/// each other's way.
 pub(super) const MORE: usize = 2;
 
 /// What a waiting thread is told. It is in the frame of the wait.

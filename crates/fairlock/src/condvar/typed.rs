@@ -1,4 +1,4 @@
-//! The typed condition variable, with the methods of `parking_lot`'s, and what that lacks.
+//! The typed condition variable, with the methods of `parking_lot`'s, and more.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use crate::platform::Native;
 use crate::wait::WaitError;
 use crate::{CancelToken, RawMutex, Wait};
 
-/// The condition variable of [`RawMutex`], without a guard that shows who holds that.
+/// The condition variable of [`RawMutex`], used without a guard.
 pub(crate) struct RawCondvar(ThinCondvar<Native>);
 
 impl RawCondvar {
@@ -60,29 +60,31 @@ impl WaitTimeoutResult {
     }
 }
 
-/// A condition variable for [`Mutex`](crate::Mutex), also for one with a [name](crate::stats::Mutex):
+/// A condition variable for [`Mutex`](crate::Mutex), with or without a [name](crate::stats::Mutex):
 /// first come, first notified.
 ///
-/// Threads are notified in the order in which they began to wait. A thread that is notified is
-/// woken, and holds the mutex again when its wait returns. It takes the mutex like any other thread
-/// that comes at that time, after it has given way to the holder for at most 0.1 ms. If the mutex is
-/// held at the moment of the notification, and others have waited for it lately, a thread that sleeps
-/// is queued there asleep instead, and woken by a release at the latest. Either way another thread may
-/// have taken what the notification was about, and the notified one has to look (`wait_while` does).
-/// Once it is queued at the mutex, it is overtaken no more than [`Mutex`](crate::Mutex) says.
+/// Threads are notified in the order in which they began to wait. A notified thread is woken, and
+/// holds the mutex again when its wait returns. It takes the mutex like any other thread that comes
+/// at that time, after it has yielded to the holder for at most 0.1 ms. If the mutex is held at the
+/// moment of the notification, and threads have waited for the mutex lately, a sleeping thread is
+/// instead queued at the mutex while it sleeps, and a release wakes it. Either way another thread
+/// may have changed the condition first, so the notified thread must check it again (`wait_while`
+/// does). Once queued at the mutex, a thread is overtaken no more than [`Mutex`](crate::Mutex)
+/// says.
 ///
-/// A wait never ends without a reason. A wait that ends by its deadline or by a token has used up no
-/// notification. One condition variable may be waited at with several mutexes at the same time.
+/// There are no spurious wake-ups. A wait that ends by its deadline or by a token consumes no
+/// notification. Threads may wait at one condition variable with different mutexes at the same
+/// time. No method panics.
 ///
-/// `notify_one` and `notify_all` do not block. Of the threads that `notify_all` notifies it wakes two.
-/// Each thread that was woken wakes the next one that was not, and two of them wake two. It does so
-/// when it finds the mutex free or has it, or after 0.1 ms. So a thread that gets no CPU delays no
-/// other, as long as one of those that were woken runs. If none does, each later wait of the thread
-/// that notified wakes the next one, too, and its next `notify_all` wakes all. A waiting thread may stay
-/// awake for the first 50 µs if notifications came within that time lately; it gives its CPU to any
-/// other thread that wants it.
+/// `notify_one` and `notify_all` do not block. `notify_all` itself wakes two of the threads that it
+/// notifies. Each woken thread wakes the next one (two of them wake two each), when it finds the
+/// mutex free or holds it, or after 0.1 ms. So a thread that gets no CPU delays no other, as long
+/// as one of the woken threads runs. If none does, each later wait of the notifying thread wakes
+/// the next one, too, and its next `notify_all` wakes all. If notifications lately came within 50
+/// µs, a waiting thread may stay awake for that long before it sleeps; meanwhile it yields its CPU
+/// to any other thread that wants it.
 ///
-/// 24 bytes.
+/// A condition variable takes 24 bytes.
 ///
 /// ```
 /// use fairlock::{Condvar, Mutex};
@@ -124,14 +126,15 @@ impl Condvar {
         self.0.notify_all()
     }
 
-    /// Waits for a notification, without the mutex meanwhile.
+    /// Releases the mutex, waits for a notification, and takes the mutex again.
     #[inline]
     pub fn wait<R: RawMutexExt, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
         // SAFETY: the guard, which nobody else uses meanwhile, holds the mutex.
         unsafe { MutexGuard::mutex(guard).raw().pause(|mutex| self.0.wait(mutex)) }
     }
 
-    /// As [`wait`](Self::wait), until `deadline` at most.
+    /// As [`wait`](Self::wait), but at most until `deadline`; then it takes the mutex again, which
+    /// may take longer.
     #[inline]
     pub fn wait_until<R: RawMutexExt, T: ?Sized>(
         &self,
@@ -141,7 +144,8 @@ impl Condvar {
         WaitTimeoutResult(self.wait_with(guard, Wait::until(deadline)).is_err())
     }
 
-    /// As [`wait`](Self::wait), for `timeout` at most.
+    /// As [`wait`](Self::wait), but at most for `timeout`; then it takes the mutex again, which may
+    /// take longer.
     #[inline]
     pub fn wait_for<R: RawMutexExt, T: ?Sized>(
         &self,
@@ -215,7 +219,7 @@ impl fmt::Debug for Condvar {
 
 /// What a [`Condvar`] can do beyond `lock_api`.
 ///
-/// These waits are *cancel safe*: one that ends without a notification has used none up, and the
+/// These waits are *cancel safe*: a wait that ends without a notification consumes none, and the
 /// mutex is held again in any case.
 pub trait CondvarExt {
     /// Waits for a notification; gives up as `wait` says. When it returns the mutex is held again,

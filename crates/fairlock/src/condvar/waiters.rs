@@ -1,43 +1,45 @@
 //! The condition variable without data, for any ticket lock, thin or not.
 //!
-//! Waiters queue in the order they came. A waiter that is notified is taken out and, mostly, woken; it
-//! takes the mutex like anybody else: it is not given the mutex while it sleeps, as nobody could
-//! use the mutex until it is awake. Before it waits in the mutex's queue it gives way for a moment,
-//! as notifications are often sent under the mutex.
+//! Waiters queue in order of arrival. A notified waiter is taken out of the queue and, mostly,
+//! woken; then it takes the mutex like any other thread. It is not handed the mutex while it
+//! sleeps, as nobody could use the mutex until it is awake. Before it waits in the mutex's queue,
+//! it yields for a moment, as notifications are often sent while the mutex is held.
 //!
-//! Where somebody has the mutex when a sleeper is notified, and the mutex has a queue, the sleeper
-//! goes on to sleep there, without being woken (`Seat`): it could not go on, and a wake-up under the
-//! mutex would keep others from it for as long. The release wakes it. A thin mutex has no
-//! queue, and does not become full for this: it would not become thin again while one sleeps.
+//! If the mutex is held when a sleeper is notified, and the mutex has a queue, the sleeper is moved
+//! to that queue without being woken (`Seat`): it could not go on, and a wake-up under the mutex
+//! would make others wait for as long. The release of the mutex wakes it. A thin mutex has no
+//! queue, and is not inflated for this: it would not become thin again while the waiter sleeps.
 //!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | WAITING | in the queue | a holder of the queue lock |
-//! | NOTIFIED | taken out, and not told yet | whoever notified it, or another that was notified with it |
+//! | NOTIFIED | taken out, but not yet woken | the thread that notified it, or another that was notified with it |
 //! | WOKEN | takes the mutex by itself, from its seat in the mutex's queue if it has one | nobody: final |
 //!
-//! Of several waiters that are notified at once few are woken, and these wake others (`notified`). Each
-//! does so when it finds the mutex free or has it, and before it sleeps for the mutex. So there is no
-//! herd at the mutex, no CPU is idle for the length of a wake-up each time, and a waiter that does not run
-//! delays no other.
+//! If several waiters are notified at once, few are woken, and these wake others (`notified`): each
+//! when it finds the mutex free or holds it, and before it sleeps for the mutex. So there is no
+//! herd at the mutex, no CPU idles for a wake-up each time, and a waiter that does not run delays
+//! no other.
 //!
-//! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
-//! could pay. So a waiter spins for a moment, for the thread on another CPU that is about to notify
-//! it; then it gives way, for one that wants this CPU. Each as long as that has lately been worth it
-//! (`watch`). No more waiters give way than there are CPUs, and none behind one that sleeps: a
-//! waiter that stays awake comes sooner each time, and would take what the other was notified of.
+//! *Awake.* If threads take turns in waiting for each other, the notification comes too soon for a
+//! sleep to pay. So a waiter first spins for a moment, in case a thread on another CPU is about to
+//! notify it; then it yields, in case such a thread wants this CPU. Each phase stops when it no
+//! longer pays (`watch`). No more waiters yield than there are CPUs, and none behind a sleeping
+//! one: a waiter that stays awake is faster each time, and would take what the sleeper was notified
+//! of.
 //!
-//! *No notification is lost.* A waiter queues before it lets the mutex go. A waiter that gives up
-//! takes itself out under the queue lock. If it is not in the queue any more it was notified, and
-//! says so: what ended its wait came too late.
+//! *No notification is lost.* A waiter queues before it releases the mutex. A waiter that gives up
+//! leaves the queue under the queue lock. If it is no longer in the queue, it was notified, and its
+//! wait succeeds: the deadline or token came too late.
 //!
-//! *No wake-up is needless*, as a waiter is woken only when it was notified. So waits do not end
-//! for no reason, and notifications are counted exactly.
+//! *No wake-up is spurious*, as a waiter is woken only when it was notified. So notifications are
+//! counted exactly.
 //!
 //! *Frames.* A waiter is in the stack frame of its wait, which is not left before the waiter is
-//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there. A seat in it is
-//! used until the waiter is out of the queue of the mutex, before which it does not leave. A thread that
-//! notifies does not touch the condition variable after that: the thread that it woke may free it.
+//! WOKEN, or has left the queue. So WOKEN is the last thing that is stored there. A seat is in the
+//! same frame, which is not left before the seat is out of the queue of the mutex. A thread that
+//! notifies does not touch the condition variable after storing WOKEN: the woken thread may free
+//! it.
 
 use core::cell::{self, OnceCell};
 use core::ptr;

@@ -6,10 +6,10 @@ use core::sync::atomic::Ordering;
 use crate::system::{Atomic, System};
 use crate::wait::{MOST_DOUBLINGS, SOON_NS, WAKE_NS, WaitContext, give_way};
 
-/// A yield that took this long gave the CPU to a thread that is not about to notify. In ns;
+/// A yield that took this long gave the CPU to a thread that was not about to notify. In ns;
 /// compared with how long one yield took.
 const LONG_YIELD_NS: u64 = 1_000_000;
-/// How many yields the thread then skips. In yields; compared with those left out since.
+/// How many yields the thread skips after that. In yields; compared with those left out since.
 const KEEPS: u32 = 15;
 
 /// What a thread remembers of its last waits, for whichever condition variables.

@@ -183,7 +183,8 @@ mod barrier {
         }
     }
 
-    /// There are readers that cannot be seen without: nothing that follows would be sound.
+    /// There may be readers that are visible only with the barrier: nothing after this would be
+    /// sound.
     #[cold]
     fn refused() -> ! {
         std::eprintln!(

@@ -37,8 +37,8 @@ pub(super) fn cpus() -> usize {
 pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);
 
 struct Records<P: Platform> {
-    /// With room for all that were made: a thread that ends allocates nothing, which a race
-    /// detector that knows the locks by their calls would report.
+    /// With room for all records that were made, so that a thread that ends allocates nothing: a
+    /// race detector that knows the locks by their calls would report that.
     free: Vec<&'static Thread<P>>,
     made: usize,
     /// Records that were kept, by the place of their threads' variables.
@@ -54,8 +54,8 @@ impl<P: Platform> Pool<P> {
         Mutex::new(Records { free: Vec::new(), made: 0, kept: BTreeMap::new() })
     }
 
-    /// The child of a fork makes new records: threads that it does not have may have been late at
-    /// these. `own` is the address of the calling thread's, or zero.
+    /// The child of a fork makes new records: threads of the parent may still have been using
+    /// these. `own` is the address of the calling thread's record, or zero.
     ///
     /// # Safety
     /// The calling thread is the only one of the process, and in no other function of this.

@@ -66,11 +66,11 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
-    /// Locks `range` for reading, past all that wait for it: for a thread that may already hold a part
-    /// of it for reading. It waits only for writers that hold a part of it.
+    /// Locks `range` for reading, past all waiters: for a thread that may already hold a part of
+    /// the range for reading. Waits only for writers that hold a part of it.
     ///
-    /// In this way readers that never all let go at once can starve a writer, so use it only where it
-    /// is needed.
+    /// Readers that overlap without a gap can starve a writer in this way, so use this only where
+    /// needed.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).

@@ -1,24 +1,23 @@
 //! The whole lock as one: the gate.
 //!
-//! While everybody takes the full range, a range lock is a reader/writer lock, and then it is one:
-//! [`Turns`], under the flag `WHOLE`. A thread that finds the
-//! word empty may raise `WHOLE`, as nobody holds or waits for a range then. A thread that comes for
-//! a part lowers it:
+//! While all threads take the full range, a range lock acts as a reader/writer lock. So then it is
+//! one: [`Turns`], under the flag `WHOLE`. A thread that finds the word empty may set `WHOLE`, as
+//! then nobody holds or waits for a range. A thread that comes for a part clears it:
 //!
 //! * a **writer** takes the gate for writing first, so nobody is inside by it, and
 //!   exchanges `WHOLE` for a slot of its own;
 //! * a **reader** takes the gate for reading, and exchanges `WHOLE` for a slot and `DRAIN`: other
-//!   readers may still be inside by the gate, each with the full range. They are in no reader's
-//!   way. The first writer takes the gate for writing, which waits for them, and clears `DRAIN`.
+//!   readers may still be inside by the gate, each with the full range. They block no reader. The
+//!   first writer takes the gate for writing, which waits for them, and clears `DRAIN`.
 //!
 //! A thread that has the gate for the full range looks at the word again. If `WHOLE` is still set,
 //! it holds the range; if not, it gives the gate back. The look may be out of date: a reader may
 //! just have exchanged `WHOLE` for `DRAIN`. That does no harm to a reader of the full range, as
-//! every writer passes the gate before it enters a slot or the tree; and to a writer it does not
-//! happen, as it alone has the gate.
+//! every writer passes the gate before it enters a slot or the tree. It cannot happen to a writer,
+//! which has the gate alone.
 //!
-//! Threads that read and write by turns have no side to take turns with: when that shows, the lock
-//! stops being a whole, and running threads overtake.
+//! Threads that each read and write by turns gain nothing from turns of the sides: when that is
+//! measured, the lock stops being a whole, and running threads may overtake.
 //!
 //! Where nobody may ever be overtaken, the gate's turns are not allowed: under
 //! [`RangePolicy::FIFO`](super::RangePolicy::FIFO) `WHOLE` is never raised. Nor is it while ranges

@@ -46,8 +46,8 @@ macro_rules! guard {
                 self.lock
             }
 
-            /// Gives up everything but `range`, which must be in the locked range, and lets in
-            /// the threads that waited for nothing else. Waits for no holder.
+            /// Gives up everything but `range`, which must be in the locked range, and lets in the
+            /// threads that waited only for what is given up. Waits for no holder.
             ///
             /// # Errors
             /// [`OutOfBounds`](RangeError::OutOfBounds) if a position of `range` is
@@ -68,8 +68,8 @@ macro_rules! guard {
                 Ok(())
             }
 
-            /// Splits the locked range in two: what is below `mid`, and the rest. Waits for no
-            /// holder, and nobody gets in between.
+            /// Splits the locked range in two: positions below `mid`, and the rest. Waits for no
+            /// holder, and nobody gets in meanwhile.
             ///
             /// # Errors
             /// The guard itself, unchanged, if one of the parts would be empty:
@@ -109,8 +109,8 @@ guard!(RangeReadGuard, Kind::Reader);
 guard!(RangeWriteGuard, Kind::Writer);
 
 impl<'a, P: Platform> RangeWriteGuard<'a, P> {
-    /// Turns the range into one that is locked for reading, with no gap in which another writer could
-    /// get in, and lets in the readers that waited for nothing else. Waits for no holder.
+    /// Turns the range into one that is locked for reading, with no gap in which another writer
+    /// could get in, and lets in the readers that waited only for this range. Waits for no holder.
     pub fn downgrade(self) -> RangeReadGuard<'a, P> {
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard owned its hold, which goes over to the new one.

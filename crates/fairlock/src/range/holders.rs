@@ -1,4 +1,4 @@
-//! Looking at a lock: who holds what, and who waits for what.
+//! A look at a lock: which thread holds or waits for which range.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;

@@ -1,6 +1,6 @@
-//! The sleeping range lock (proposal 3): shared or exclusive locks on closed
-//! ranges of `u64`. Ranges that overlap exclude each other unless both are read;
-//! ranges that do not overlap have nothing to do with each other.
+//! The sleeping range lock (proposal 3): shared or exclusive locks on closed ranges of `u64`.
+//! Overlapping ranges exclude each other unless both are read; other ranges do not affect each
+//! other.
 //!
 //! * [`RangeRwLock`]: locks ranges of whatever the caller numbers: bytes of a
 //!   file, pages of an address space, blocks of a disk.
@@ -10,77 +10,73 @@
 //! # How it works
 //!
 //! **The tree proper** is the published lock: held *and* waiting ranges are in one interval tree. A
-//! new range counts the conflicting ranges that are there before it, and is held when that count is
-//! zero (`tree`). The tree is under one lock, the *tree lock*, a batched ticket lock. There, ranges
-//! that overlap are granted strictly in the order in which they came. An operation costs O((1 +
+//! new range counts the conflicting ranges that came before it, and is held when that count is zero
+//! (`tree`). One lock guards the tree: the *tree lock*, a batched ticket lock. In the tree,
+//! overlapping ranges are granted strictly in order of arrival. An operation costs O((1 +
 //! overlapping) log all).
 //!
-//! A tree under a lock is slow where nothing conflicts, and disjoint ranges meet
-//! at its lock. Hence four ways around it, which all end in the tree when there is
-//! something to wait for:
+//! A tree under a lock is slow if nothing conflicts, as disjoint ranges meet at its lock. Hence
+//! there are four ways around the tree. All lead into it when a range has to wait:
 //!
-//! 1. **Slots** (`slots`). One state word and 24 slots, each of one word, hold ranges that met
-//!    nobody: one compare-exchange to take a slot, one subtraction to leave it. The word shows who
-//!    was there before, and so orders everybody: of two conflicting ranges the second sees the
-//!    first. Disjoint ranges on two CPUs share a cache line, as the readers of any reader/writer
-//!    lock do, and no lock. When somebody has to wait for a slot, its range is entered into the
-//!    tree (`tree::enter`), and its holder tells the tree when it leaves.
-//! 2. **The hull.** A range outside of everything in the tree needs no look at it;
-//!    it takes a slot. A range in a gap is looked up under the tree lock, and then
-//!    takes a slot as well, if ranges that are taken now leave soon: so beside
-//!    50,000 ranges held for long, a short one costs one search and changes nothing
-//!    in the tree.
-//! 3. **Stripes** (`stripes`). On many CPUs the one word is what disjoint ranges wait for. When a
-//!    crowd shows, the lock gets slots by address, a few to a cache line. Positions are divided
-//!    into regions, of a size that suits the ranges in use. Ranges that lie in one region, or in
-//!    two neighbours, meet only those of the same lines.
-//! 4. **The gate** (`gate`). While everybody asks for the full range the lock *is*
-//!    a [`RwSem`](crate::rwsem::RwSem), with its turns. The first that asks for a
-//!    part ends that.
+//! 1. **Slots** (`slots`). One state word and 24 slots, each of one word, hold ranges that met no
+//!    conflict: one compare-exchange takes a slot, one subtraction leaves it. The word shows which
+//!    slots were taken before, and so orders all ranges: of two conflicting ranges the second sees
+//!    the first. Disjoint ranges on two CPUs share only a cache line, as the readers of any
+//!    reader/writer lock do. When somebody has to wait for a slot, the slot's range is entered into
+//!    the tree (`tree::enter`), and the holder tells the tree when it leaves.
+//! 2. **The hull.** A range outside of everything in the tree takes a slot without a look at the
+//!    tree. A range in a gap is looked up under the tree lock, and then takes a slot, too, if
+//!    ranges that are taken now leave soon. So beside 50,000 ranges held for long, a short one
+//!    costs one search and changes nothing in the tree.
+//! 3. **Stripes** (`stripes`). On many CPUs disjoint ranges would wait for the one state word. When
+//!    many threads meet there, the lock gets slots by address, a few to a cache line. Positions are
+//!    divided into regions, of a size that suits the ranges in use. Ranges that lie in one region,
+//!    or in two neighbours, meet only ranges of the same lines.
+//! 4. **The gate** (`gate`). While all threads ask for the full range, the lock *is* a
+//!    [`RwSem`](crate::rwsem::RwSem), with its turns. The first thread that asks for a part ends
+//!    that.
 //!
 //! # Order, and who may overtake whom
 //!
-//! The published lock is first come, first served, and for that reason it runs at wake-up speed
-//! where threads outnumber CPUs: the next in line sleeps. Here, with [`RangePolicy::DEFAULT`], a
-//! waiting range may be overtaken by *running* threads, but only for a time
-//! ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms, or longer if many wait). Then it enters
-//! the tree, with all that came before it, and from there on nobody gets past it (`wait`). While
-//! its thread is awake, and sections are not too short for that, it waits in the tree from the
-//! start: order among threads that run costs next to nothing, and lets more of them run beside each
-//! other. When the thread sleeps and its range falls free, it is woken, unless another waiter that
-//! is awake goes first (`wait::patient`). So the wait for a range is at most
+//! The published lock is first come, first served. So it runs at wake-up speed if threads outnumber
+//! CPUs, as the next in line sleeps. Here, with [`RangePolicy::DEFAULT`], a waiting range may be
+//! overtaken by *running* threads, but only for a time
+//! ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms, or longer if many wait). Then the range
+//! enters the tree, with all that came before it, and from then on nobody gets past it (`wait`).
+//! While its thread is awake, and sections are not too short for that, the range waits in the tree
+//! from the start: order among running threads costs next to nothing, and lets more of them run
+//! beside each other. When the thread sleeps and its range becomes free, it is woken, unless an
+//! awake waiter goes first (`wait::patient`). So the wait for a range is at most
 //!
-//! > *overtaken_for* + the sections of those that are inside then, and of those
-//! > that arrived before and overlap, directly or through one another
+//! > *overtaken_for* + the sections of the threads inside by then, and of threads that
+//! > arrived before and overlap, directly or through one another
 //!
-//! and no stream of readers, writers, or narrow ranges starves anybody.
-//! [`RangePolicy::FIFO`] is the published order from the start. In both, order is
-//! among ranges that overlap; there is none among others.
+//! and no stream of readers, writers, or narrow ranges starves anybody. With [`RangePolicy::FIFO`]
+//! the published order holds from the start. In both policies there is order only among ranges that
+//! overlap.
 //!
-//! For full ranges under the default policy the turns of `RwSem` apply instead, as
-//! long as nothing else is asked for: see [`RwLock`](crate::RwLock).
+//! Under the default policy the turns of `RwSem` apply instead while all threads ask for the full
+//! range: see [`RwLock`](crate::RwLock).
 //!
 //! Three things are the price of first come, first served, and documented rather
 //! than solved:
 //!
-//! * A wide range that waits in the tree delays the later ranges that overlap
-//!   nothing but it.
-//! * A thread that holds a range and asks for another one may wait behind a wide range that
-//!   waits for the first, hence for itself, in whatever order ranges are asked for: take both
-//!   as one range, or [`try_write`](RangeRwLock::try_write) the second.
-//! * A thread that reads a range again that it holds waits behind a writer that
-//!   waits for that range, hence for itself:
-//!   [`read_recursive`](RangeRwLock::read_recursive) goes past all that wait, and
-//!   waits for holders only.
+//! * A wide range that waits in the tree delays later ranges that overlap nothing else.
+//! * A thread that holds a range and asks for another one may wait behind a wide range that waits
+//!   for the first: a deadlock, in whatever order the thread asks. Take both as one range, or
+//!   [`try_write`](RangeRwLock::try_write) the second.
+//! * A thread that acquires again, for reading, a range that it already reads deadlocks if a writer
+//!   waits for that range. [`read_recursive`](RangeRwLock::read_recursive) goes past all waiters,
+//!   and waits for holders only.
 //!
 //! # Memory
 //!
-//! The lock owns every trace of a held range: slots are in it, tree nodes in its array. Stripes,
-//! six cache lines for each CPU, are allocated when a crowd first shows, which takes more than
+//! The lock owns all memory of held ranges: slots are in it, tree nodes in its array. Stripes, six
+//! cache lines for each CPU, are allocated when many threads first meet, which takes more than
 //! eight CPUs. Guards only name slots and nodes, and can be moved, sent, dropped by another thread,
-//! and forgotten: a forgotten guard leaves its range locked for good, and nothing else (defect 9).
-//! Waiters are in the stack frames of the threads that wait. Tree nodes and stripes are reused, and
-//! freed with the lock.
+//! and forgotten: a forgotten guard leaves its range locked for ever, and has no other effect
+//! (defect 9). Waiters are in the stack frames of their threads. Tree nodes and stripes are reused,
+//! and freed with the lock.
 //!
 //! Comments cite the rules and defects of `docs/rules.md`.
 
@@ -115,7 +111,7 @@ pub(crate) mod native {
     pub type RangeReadGuard<'a> = super::RangeReadGuard<'a, Native>;
     /// A range that is locked for writing; unlocks it when dropped.
     pub type RangeWriteGuard<'a> = super::RangeWriteGuard<'a, Native>;
-    /// A slice whose ranges are locked apart; see
+    /// A slice whose ranges can be locked separately; see
     /// [`range::RangeSlice`](crate::range::RangeSlice).
     pub type RangeSlice<T> = super::RangeSlice<Native, T>;
     /// Elements that are locked for reading; unlocks them when dropped.
@@ -147,23 +143,23 @@ use crate::events::{self, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
 
-/// How often to look at a slot whose holder has not written its range yet, or has begun to leave:
-/// that takes nanoseconds, unless the thread was interrupted right there. In looks; compared with
+/// How often to look at a slot whose holder has not yet written its range, or has begun to leave:
+/// either takes nanoseconds, unless the holder was interrupted right there. In looks; compared with
 /// those at one slot that says nothing yet.
 const SLOT_LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
-/// How many ranges, at first and at most, go by before the lock is taken as a whole again, or before ranges are looked at
-/// for stripes: twice as many after each time that it was of no use. A change costs about a microsecond. In ranges;
-/// compared with the full ones in a row, or with those that found no slot since.
+/// How many ranges, at first and at most, pass before the lock becomes a whole again, or before it
+/// considers stripes: twice as many after each change that was of no use. A change costs about a
+/// microsecond. In ranges; compared with the full ones in a row, or with those that found no slot
+/// since.
 const AGAIN: (usize, usize) = (64, 65_536);
-/// What lasted this long was of use, the lock as a whole or striped: counting begins as at first.
-/// In ns; compared with how long the lock was a whole, or striped.
+/// A change (to a whole, or to stripes) that lasted this long was of use: counting begins as at
+/// first. In ns; compared with how long the lock was a whole, or striped.
 const LONG_NS: u64 = 10_000_000;
 
 /// A sleeping reader/writer lock on ranges.
 ///
-/// Any number of readers hold a position together, or one writer alone. What is
-/// between `start` and `last` means whatever the caller wants; nothing is
-/// allocated for it.
+/// Any number of readers hold a position together, or one writer alone. The caller decides what
+/// positions mean; nothing is allocated for them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -195,11 +191,11 @@ const LONG_NS: u64 = 10_000_000;
 ///
 /// # When it blocks
 ///
-/// `read` blocks while any position of the range is locked for writing; `write` blocks while any
-/// is locked at all. Both also block while a range that overlaps waits and may not be overtaken any
-/// more. A blocked thread spins for a short time, and then sleeps. The `try_` methods, releases,
+/// `read` blocks while any position of the range is locked for writing; `write` blocks while any is
+/// locked at all. Both also block while an overlapping range waits that may no longer be overtaken.
+/// A blocked thread spins for a short time, and then sleeps. The `try_` methods, releases,
 /// [`downgrade`](RangeWriteGuard::downgrade), `shrink` and `split_at` wait for no holder; they may
-/// wait for the lock of the tree, which is held for a search or two.
+/// wait for the tree lock, which is held for a search or two.
 ///
 /// # Errors
 ///
@@ -209,8 +205,8 @@ const LONG_NS: u64 = 10_000_000;
 ///
 /// # Fairness
 ///
-/// See the [module](self). With the default policy a waiting range is overtaken for at most 4 ms, or
-/// for 600 µs for each thread that waits if that is longer. After that ranges that overlap are
+/// See the [module](self). With the default policy a waiting range may be overtaken for 4 ms, or
+/// for 600 µs times the number of waiters if that is longer. After that, overlapping ranges are
 /// served in order of arrival. With [`RangePolicy::FIFO`] a waiting range is never overtaken.
 ///
 /// Not promised: order among ranges that do not overlap, equal shares, priority inheritance, and how
@@ -218,14 +214,15 @@ const LONG_NS: u64 = 10_000_000;
 ///
 /// # Cancel safety
 ///
-/// A wait that ends without its range leaves nothing behind, and threads that were behind it move
-/// up. A wait that gets its range at the very instant at which it would end keeps the range.
+/// A wait that ends without its range leaves nothing behind, and threads behind it move up. A wait
+/// that is granted its range at the instant at which it would end keeps the range.
 ///
 /// # Panics
 ///
-/// Locking panics when about 2^31 ranges are locked, by forgotten guards: there are names for no
-/// more. After that the lock cannot be used. Nothing else panics. A panic while a guard is alive
-/// releases the range; there is no poisoning. A forgotten guard keeps its range locked for good.
+/// Locking panics when about 2^31 ranges are locked, which takes forgotten guards: there are no
+/// more names. After that the lock cannot be used. Nothing else panics. A panic while a guard is
+/// alive releases the range; there is no poisoning. A forgotten guard keeps its range locked for
+/// ever.
 ///
 /// # Where it comes from
 ///
@@ -249,7 +246,7 @@ struct Core<P: Platform> {
     tree_lock: AdaptiveTicketLock<P>,
     /// Guarded by `tree_lock`.
     queue: UnsafeCell<Queue<P>>,
-    /// What the lock shows of those that may be overtaken.
+    /// What the lock shows of waiters that may be overtaken.
     shown: Shown<P>,
     striped: Striped<P>,
     policy: RangePolicy,

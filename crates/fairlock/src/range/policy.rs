@@ -2,23 +2,24 @@
 
 use core::time::Duration;
 
-/// What a [`RangeRwLock`](super::RangeRwLock) promises threads that wait. Each lock has its own; it
-/// can be made in a `const`.
+/// How long waiters of a [`RangeRwLock`](super::RangeRwLock) may be overtaken. Each lock has its
+/// own policy; a policy can be a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangePolicy {
-    /// For how long running threads may overtake a waiting one whose range overlaps theirs. After
-    /// that nobody may. Zero: nobody ever may. [`Duration::MAX`]: for ever, so that it may starve.
+    /// For how long running threads may overtake a waiter whose range overlaps theirs. Zero: never.
+    /// [`Duration::MAX`]: for ever, so the waiter may starve.
     ///
-    /// While `n` threads wait the lock takes at least `n` x 600 µs: to let a thread in from the queue
-    /// costs the others about 30 µs, and that may be no more than a twentieth of the time.
+    /// While `n` threads wait, the lock allows at least `n` x 600 µs: letting a thread in from the
+    /// queue costs the others about 30 µs, and that should take no more than a twentieth of the
+    /// time.
     pub overtaken_for: Duration,
 }
 
 impl RangePolicy {
-    /// A waiting thread may be overtaken for 4 ms: nearly the speed of an unfair lock.
+    /// A waiter may be overtaken for 4 ms. Nearly as fast as an unfair lock.
     pub const DEFAULT: Self = Self { overtaken_for: Duration::from_millis(4) };
-    /// First come, first served among ranges that overlap, as published. With more threads than
-    /// CPUs every conflict then costs a context switch.
+    /// First come, first served among overlapping ranges, as published. With more threads than CPUs
+    /// every conflict costs a context switch.
     pub const FIFO: Self = Self { overtaken_for: Duration::ZERO };
 
     pub(super) const fn is_fifo(&self) -> bool {
@@ -33,10 +34,10 @@ impl RangePolicy {
     }
 }
 
-/// Time to work between two waiters that are let in from the queue. A waiter that is late by as much
-/// has no CPU: if it was awake and has not looked since, others are woken beside it; if it should have
-/// queued, it is queued by whoever notices. In ns for each waiter; compared, all together, with how long
-/// a range may be overtaken; with the time since the last look, and since patience ended.
+/// The time between two waiters that are let in from the queue. A waiter that is late by this much
+/// has no CPU: if it was awake and has not looked since, others are woken, too; if it should have
+/// queued, a thread that notices queues it. In ns for each waiter; compared, all together, with how
+/// long a range may be overtaken; with the time since the last look, and since patience ended.
 pub(super) const HANDOFF_SHARE_NS: u64 = 600_000;
 
 impl Default for RangePolicy {

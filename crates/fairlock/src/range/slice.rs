@@ -1,4 +1,4 @@
-//! The range lock with data: a slice whose ranges are locked apart.
+//! The range lock with data: a slice whose ranges can be locked separately.
 
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
@@ -13,12 +13,13 @@ use super::span::{RangeError, Span};
 use crate::platform::Platform;
 use crate::wait::{Kind, Wait};
 
-/// Owns a slice, and hands out `&[T]` and `&mut [T]` for ranges of it that are locked. There is no
-/// other way to the elements, so a range that is written never overlaps another one in use.
+/// Owns a slice, and hands out `&[T]` and `&mut [T]` for locked ranges of it. There is no other way
+/// to the elements, so a written range never overlaps another one in use.
 ///
-/// It blocks and promises what [`RangeRwLock`] does; the positions are the indices. Every method
-/// refuses a range without elements ([`RangeError::Empty`]), one that ends before it starts
-/// ([`RangeError::Inverted`]), and one that reaches beyond the slice ([`RangeError::OutOfBounds`]).
+/// It blocks as a [`RangeRwLock`] does, with the same promises; the positions are the indices.
+/// Every method refuses a range without elements ([`RangeError::Empty`]), one that ends before it
+/// starts ([`RangeError::Inverted`]), and one that reaches beyond the slice
+/// ([`RangeError::OutOfBounds`]).
 ///
 /// A panic while a guard is alive releases the range, and leaves the elements as they are; there is
 /// no poisoning. A forgotten guard keeps its range locked for good: nobody else gets to its
@@ -45,8 +46,8 @@ use crate::wait::{Kind, Wait};
 /// assert!(table.try_read(5..6).is_err());
 /// ```
 ///
-/// The idea of a lock that owns a slice and locks ranges of it is that of the
-/// crates `range-lock` and `range-mutex`, which have writers only.
+/// The idea of a lock that owns a slice and locks ranges of it comes from the crates `range-lock`
+/// and `range-mutex`, which have writers only.
 pub struct RangeSlice<P: Platform, T> {
     lock: RangeRwLock<P>,
     elements: Box<[UnsafeCell<T>]>,
@@ -106,13 +107,13 @@ impl<P: Platform, T> RangeSlice<P, T> {
         self.elements.is_empty()
     }
 
-    /// The lock inside. A range that is locked through it is locked for the elements, too.
+    /// The lock inside. A range that is locked through it is also locked for the elements.
     pub fn lock(&self) -> &RangeRwLock<P> {
         &self.lock
     }
 
-    /// All elements, without a lock: `&mut self` says that nobody else uses them. It does not matter
-    /// if a guard was forgotten.
+    /// All elements, without a lock: `&mut self` says that nobody else uses them. Forgotten guards
+    /// do not matter.
     pub fn get_mut(&mut self) -> &mut [T] {
         let elements = ptr::from_mut::<[UnsafeCell<T>]>(&mut self.elements);
         // SAFETY: the layout is the same, and `&mut self` outlives every guard.

@@ -1,4 +1,4 @@
-//! A closed range of `u64`, and what can be wrong with one.
+//! A closed range of `u64`, and why a range may be refused.
 
 use core::fmt;
 use core::ops::{Bound, RangeBounds};
@@ -128,8 +128,8 @@ pub enum RangeError {
     Interrupted,
     /// The token was cancelled.
     Cancelled,
-    /// So many readers hold the full range that no more can be counted: 2^55, or
-    /// 2^23 where a pointer has 32 bits. A forgotten guard counts, too.
+    /// So many readers hold the full range that no more can be counted: 2^55, or 2^23 with 32-bit
+    /// pointers. A forgotten guard counts, too.
     TooManyReaders,
 }
 

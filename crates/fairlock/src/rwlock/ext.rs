@@ -18,9 +18,11 @@ use crate::wait::{CancelToken, Wait, WaitError};
 
 /// What a [`RwLock`](TypedLock) of this crate can do beyond `lock_api`.
 ///
-/// These waits can end without the lock, and then return a [`WaitError`] that says why: see [`Wait`].
+/// Its waits can end without the lock, and then return a [`WaitError`] that says why: see [`Wait`].
+/// Such a wait leaves nothing behind in the lock or its queue. A wait that is granted the lock at
+/// the instant at which it would end keeps the lock.
 ///
-/// Where `read` would panic, methods that read fail at once with
+/// If `read` would panic, methods that read fail at once with
 /// [`TooManyReaders`](WaitError::TooManyReaders).
 ///
 /// Implemented on every [`Platform`] whose atomics can be constants.
@@ -189,9 +191,9 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
 
     /// As [`read_recursive`](TypedLock::read_recursive); gives up as `wait` says.
     ///
-    /// Both go past all that wait if readers hold the lock already: for a thread that may hold a read
-    /// guard of this lock itself. In this way readers that never all let go at once can starve a
-    /// writer. A thread that holds the *write* guard waits for itself.
+    /// If readers already hold the lock, both go past all waiters: use them in a thread that may
+    /// already hold a read guard of this lock. Readers that overlap without a gap can starve a
+    /// writer in this way. A thread that holds the *write* guard deadlocks.
     ///
     /// # Errors
     /// As `wait` says.

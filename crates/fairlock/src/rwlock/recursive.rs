@@ -1,4 +1,4 @@
-//! The reader/writer lock that a thread may read again while it reads.
+//! The reader/writer lock that a reading thread may acquire again for reading.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -15,11 +15,11 @@ use crate::wait::Wait;
 #[derive(Debug)]
 pub struct RawRwLockRecursive(RawRwLock);
 
-/// A [`RwLock`](crate::RwLock) that a thread may read again while it reads.
+/// A [`RwLock`](crate::RwLock) that a reading thread may acquire again for reading.
 ///
-/// `read` and its timed forms are [`read_recursive`](lock_api::RwLock::read_recursive): if readers
-/// hold the lock already, they go past all waiters. So readers that never all let go at once starve a
-/// writer. Everything else is as at a `RwLock` with the default policy.
+/// `read` and its timed forms do what [`read_recursive`](lock_api::RwLock::read_recursive) does: if
+/// readers already hold the lock, they go past all waiters. So readers that overlap without a gap
+/// starve a writer. Everything else is as for an `RwLock` with the default policy.
 ///
 /// ```
 /// use fairlock::RecursiveRwLock;
@@ -41,8 +41,8 @@ pub type RecursiveRwLockReadGuard<'a, T> = RwLockReadGuard<'a, RawRwLockRecursiv
 /// Exclusive access to the value of a [`RecursiveRwLock`]; releases it when dropped.
 pub type RecursiveRwLockWriteGuard<'a, T> = RwLockWriteGuard<'a, RawRwLockRecursive, T>;
 /// Shared access to the value of a [`RecursiveRwLock`], which may become exclusive; see
-/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard). An upgrade waits for as long as
-/// readers come that never all let go at once.
+/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard). An upgrade waits while readers
+/// overlap without a gap.
 pub type RecursiveRwLockUpgradableReadGuard<'a, T> =
     RwLockUpgradableReadGuard<'a, RawRwLockRecursive, T>;
 /// A [`RecursiveRwLockReadGuard`] for a part of the value.

@@ -1,8 +1,9 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
-//! Read top-down: [`RwSem`] is here, and is one of two locks: its policy says which. A `Turns` follows the
-//! default discipline (`tenure`), a `Kernel` the published one (`published`). Each has a folder of its own;
-//! what both share is written once (`sem`). `hidden` is what other crates of ours need. Comments cite the rules of `docs/rules.md`.
+//! [`RwSem`] is one of two locks, as its policy says: a `Turns` follows the default discipline
+//! (`tenure`), a `Kernel` the published one (`published`). Each has a folder of its own; what both
+//! share is in `sem`. `hidden` has what other crates of this project need. Comments cite the rules
+//! of `docs/rules.md`.
 
 #[cfg(all(test, fairlock_loom))]
 mod full_loom;
@@ -57,8 +58,8 @@ pub(crate) type Kernel<P> = Sem<P, PublishedPolicy>;
 /// | `write_with` | as its [`Wait`] says; the methods that read, also with [`TooManyReaders`](WaitError::TooManyReaders) |
 pub struct RwSem<P: Platform>(MayDangle<Either<P>>);
 
-/// The lock of the discipline that the policy asks for. Which of them it is, and the policy, are in a cache line
-/// that nobody writes.
+/// The lock of the discipline that the policy asks for. The discipline and the policy are in a
+/// cache line that nobody writes.
 enum Either<P: Platform> {
     Turns(Policy, Turns<P>),
     Kernel(Policy, Kernel<P>),
@@ -149,19 +150,19 @@ impl<P: Platform> RwSem<P> {
         (**self).set_events(counts);
     }
 
-    /// The longest wait, in nanoseconds, that the lock plans for a waiter with
-    /// `grants_ahead` grants, to either side, before its own, as measured up to
-    /// now: the sum of (tenure + handoff) over them, if at least half as many threads want the lock. A thread that waits
-    /// by timed attempts may be away when its turn comes, and waits at most twice as long.
-    /// Sections longer than a tenure, and threads that the system does not run
-    /// although they could, come on top. `None` under the published discipline,
-    /// which plans nothing.
+    /// The bound, in nanoseconds, on the wait of a thread with `grants_ahead` grants, to either
+    /// side, before its own, from what the lock has measured so far: the sum of (tenure +
+    /// handoff) over these grants, if at least half as many threads want the lock. A thread
+    /// that retries with timeouts may be away when its turn comes, and waits at most twice as
+    /// long. The bound does not include the last sections of holders, nor the time for which
+    /// the system does not run threads that could run. `None` under the published discipline,
+    /// which has no bound.
     pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
         self.turns().map(|lock| lock.planned_wait_ns(grants_ahead, true))
     }
 
-    /// Takes the lock for reading, or returns at a deadline; asks for that only if it has to wait.
-    /// `gives_up`: the caller may not come again then.
+    /// Takes the lock for reading, or returns at a deadline, which it asks for only if it has to
+    /// wait. `gives_up`: the caller may not try again after that.
     #[doc(hidden)]
     #[inline]
     pub fn read_until_of(
@@ -186,12 +187,12 @@ impl<P: Platform> RwSem<P> {
         #[must_use = "where it is true, the caller holds the lock and has to give it up"]
         pub fn try_read() -> bool;
 
-        /// Takes the lock for reading; gives up as `wait` says. If that can be, and under the default
-        /// discipline, it leaves no trace in the word when it fails.
+        /// Takes the lock for reading; gives up as `wait` says. Under the default discipline a wait
+        /// that may end leaves no trace in the word when it fails.
         pub fn read_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
 
-        /// Takes the lock for reading even past waiting writers if readers hold it
-        /// already; else like [`read`](Self::read). For a thread that may hold it.
+        /// Takes the lock for reading, even past waiting writers if readers already hold it;
+        /// otherwise like [`read`](Self::read). For a thread that may already hold the lock.
         ///
         /// # Panics
         /// As [`read`](Self::read).
@@ -229,26 +230,26 @@ impl<P: Platform> RwSem<P> {
         /// Whether anyone holds the lock at this instant.
         pub fn is_locked() -> bool;
 
-        /// Whether a writer holds the lock at this instant. A reader that upgrades is one when the other
-        /// readers have left.
+        /// Whether a writer holds the lock at this instant. An upgrading reader counts as a writer
+        /// once the other readers have left.
         pub fn is_write_locked() -> bool;
 
         /// Whether a thread is queued at this instant.
         pub fn has_waiters() -> bool;
 
-        /// Whether the count of readers is full at this instant: 2^54 (2^22 where a pointer
-        /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
-        /// more get in.
+        /// Whether the count of readers is full at this instant: 2^54 readers (2^22 with 32-bit
+        /// pointers) hold the lock, or are on their way in. No more get in.
         pub fn is_saturated() -> bool;
 
         #[doc(hidden)]
         pub fn snapshot() -> Snapshot;
 
-        /// Takes the lock for writing if it may be had at once, past those that wait if need be.
+        /// Takes the lock for writing if it can be had at once, past waiters if need be.
         #[doc(hidden)]
         pub fn take_write_at_once() -> bool;
 
-        /// As [`unlock_read`](Self::unlock_read), for a caller that may be wrong: whether anybody read the lock.
+        /// As [`unlock_read`](Self::unlock_read), for a caller that may not hold the lock: returns
+        /// whether anybody read it.
         #[doc(hidden)]
         pub fn try_unlock_read() -> bool;
 
@@ -268,8 +269,8 @@ impl<P: Platform> RwSem<P> {
         /// The caller holds the lock for reading.
         pub unsafe fn unlock_read();
 
-        /// Gives up the lock held for reading; if anyone waits, nobody gets in
-        /// before the waiter whose turn it is. Other readers inside stay inside.
+        /// Releases the lock held for reading; if anyone waits, nobody gets in before the waiter
+        /// whose turn it is. Other readers stay inside.
         ///
         /// # Safety
         /// The caller holds the lock for reading.
@@ -277,9 +278,9 @@ impl<P: Platform> RwSem<P> {
 
         /// Gives up the lock held for writing.
         ///
-        /// Under tenure nothing touches the lock after another thread can have it, so the next owner
-        /// may free its memory even before this returns. Readers, and the published discipline, let the
-        /// lock go first and look for waiters afterwards.
+        /// Under tenure the call does not touch the lock after another thread can acquire it, so
+        /// the next owner may free its memory even before the call returns. Readers, and the
+        /// published discipline, release the lock first and look for waiters afterwards.
         ///
         /// # Safety
         /// The caller holds the lock for writing.
@@ -288,9 +289,9 @@ impl<P: Platform> RwSem<P> {
         /// Gives up the lock held for writing, to the queue if anyone waits: nobody
         /// gets in before the waiter whose turn it is.
         ///
-        /// Under tenure that is the first waiter of the side whose tenure it is not, if that side
-        /// waits; the lock is kept for it until it runs, however long that takes. Under the
-        /// published discipline it is the head of the queue, reader or writer.
+        /// Under tenure that is the first waiter of the other side, if that side waits; the lock is
+        /// reserved for it until it runs, however long that takes. Under the published discipline
+        /// that is the head of the queue, reader or writer.
         ///
         /// # Safety
         /// The caller holds the lock for writing.
@@ -309,11 +310,10 @@ impl<P: Platform> RwSem<P> {
         /// The caller holds the lock upgradably.
         pub unsafe fn unlock_upgradable_fair();
 
-        /// Turns the lock held for writing into one held for reading, with no gap
-        /// in which another writer could get in, and lets queued readers in beside
-        /// the caller. Under the published discipline those are all queued readers,
-        /// unless the lock is kept for a writer that was passed over too long
-        /// (`HANDOFF`, `WRITER_PHASE`). Never blocks.
+        /// Turns the lock held for writing into one held for reading, with no gap in which another
+        /// writer could get in, and lets queued readers in beside the caller. Under the published
+        /// discipline those are all queued readers, unless the lock is reserved for a writer that
+        /// was passed over for too long (`HANDOFF`, `WRITER_PHASE`). Never blocks.
         ///
         /// # Safety
         /// The caller holds the lock for writing; after the call, for reading.
@@ -336,8 +336,8 @@ impl<P: Platform> RwSem<P> {
         /// another writer could get in. Waits for the readers inside to leave, and lets no more in.
         ///
         /// # Safety
-        /// The caller holds the lock upgradably; after the call, for writing. A thread that holds
-        /// it for reading, too, waits for itself.
+        /// The caller holds the lock upgradably; after the call, for writing. A thread that also
+        /// holds it for reading deadlocks.
         pub unsafe fn upgrade();
 
         /// As [`upgrade`](Self::upgrade), if no other reader is inside.
@@ -354,16 +354,16 @@ impl<P: Platform> RwSem<P> {
         /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
         pub unsafe fn upgrade_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
 
-        /// `count` readers hold this lock, which nobody else knows yet: each will
-        /// [`unlock_read`](Self::unlock_read) it. No more than the word has room for are adopted: a
-        /// larger `count` is no count of readers.
+        /// From here on `count` readers hold this lock, which nobody else knows yet: each will
+        /// [`unlock_read`](Self::unlock_read) it. At most as many are adopted as the word has room
+        /// for.
         ///
         /// # Safety
         /// No writer holds the lock, and those counted already leave room for these.
         #[doc(hidden)]
         pub unsafe fn adopt_readers(count: usize);
 
-        /// A writer holds this lock, which nobody else knows yet: it will
+        /// From here on a writer holds this lock, which nobody else knows yet: it will
         /// [`unlock_write`](Self::unlock_write) it.
         ///
         /// # Safety
@@ -371,11 +371,11 @@ impl<P: Platform> RwSem<P> {
         #[doc(hidden)]
         pub unsafe fn adopt_writer();
 
-        /// The holders of this lock will never give it up: the lock is free from here on. Somebody may still
-        /// be busy in the queue with the end of an earlier release, so the queue's flags stay.
+        /// The holders of this lock will never release it: the lock is free from here on. An
+        /// earlier release may still be busy in the queue, so the queue's flags stay.
         ///
         /// # Safety
-        /// So it is: none of them relies on the lock any more.
+        /// None of the holders relies on the lock any more.
         #[doc(hidden)]
         pub unsafe fn forget_holders();
 
@@ -411,21 +411,20 @@ impl<P: Platform> RwSem<P> {
         self.turns().is_some_and(Turns::write_again)
     }
 
-    /// For the child of a fork, where the threads that wait for this lock, or were
-    /// busy in its queue, do not exist. The holders stay; so does a reader that was
-    /// counted just then and had not queued yet, unless a writer shows that it is none.
+    /// For the child of a fork, where the threads that wait for this lock, or were busy in its
+    /// queue, do not exist. The holders stay; so does a reader that was just counted and had not
+    /// queued yet, unless a writer inside shows that it cannot be a holder.
     #[doc(hidden)]
     pub fn forget_waiters(&mut self) {
         either!(&mut *self.0, lock => lock.forget_waiters());
     }
 }
 
-/// For thin locks, which have it one after the other: a thread may come late, and take (or count itself in)
-/// what is another lock's by now.
+/// For thin locks, which have a full lock one after the other: a thread may come late, and take (or
+/// count itself in) a full lock that is another thin lock's by now.
 impl<P: Platform> RwSem<P> {
     of_either! {
-        /// The calling thread, `me`, takes the lock in this way if nothing is in the way but those that
-        /// wait.
+        /// The calling thread, `me`, takes the lock in this way if only waiters are in the way.
         #[must_use]
         pub(crate) fn past_queue(me: &Thread<P>, access: Access) -> Option<PastQueue<'_, P>>;
 

@@ -1,4 +1,4 @@
-//! How a lock decides between throughput and turns.
+//! Policies: how a lock decides who goes next.
 
 use core::num::NonZeroU8;
 use core::time::Duration;
@@ -11,34 +11,35 @@ pub enum ReaderSpin {
     /// At most one reader spins; when it gets in, it wakes all readers that wait. A reader steals
     /// only if nobody spins.
     One,
-    /// Every reader may spin while a writer is inside. None begins to spin while readers are
-    /// inside: that would keep writers out for ever. A reader steals only if nobody spins.
+    /// Every reader may spin while a writer is inside. No reader begins to spin while readers are
+    /// inside, as that could keep writers out for ever. A reader steals only if nobody spins.
     On,
-    /// No part of the interface, but the first column of a published table: every reader may spin,
-    /// for readers too, and otherwise none steals, as in Linux before proposal 2 (5.3 to 5.10).
-    /// Readers that keep coming keep everybody else out, as a waiter is handed the lock only by a
-    /// release that leaves nobody inside. Only a writer that has spun for readers in vain, and was
-    /// then handed the lock, makes them queue for a while.
+    /// Not part of the interface: it reproduces the first column of a published table, Linux before
+    /// proposal 2 (5.3 to 5.10). Every reader may spin, even while readers are inside; readers do
+    /// not steal otherwise. Readers that keep coming keep everybody else out, as only a release
+    /// that leaves nobody inside hands the lock to a waiter. Only a writer that has spun for
+    /// readers in vain, and was then handed the lock, makes readers queue for a while.
     #[doc(hidden)]
     Always,
-    /// Chooses by what the turns of readers and of writers yielded lately, in acquisitions per
-    /// time. While a thread is queued, the side that yields less neither spins nor steals, but
-    /// waits for its handoff. The other side does both. If that is the readers, they also join
-    /// readers inside past the queue, until a queued writer is past its deadline.
+    /// Chooses by the rate of acquisitions in the recent turns of readers and of writers. While a
+    /// thread is queued, the slower side neither spins nor steals, but waits for its handoff; the
+    /// faster side does both. If the faster side is the readers, they also join readers inside past
+    /// the queue, until a queued writer is past its deadline.
     ///
     /// This is for throughput, not for equal shares ([`Policy::DEFAULT`] shares the time). One side
-    /// may have nearly all of it. Each thread of the other side then has one acquisition in about
-    /// `handoff_after`, or in five times the time that its side needs one by one. Without handoffs
-    /// (`handoff_after: None`) it is `On`.
+    /// may have nearly all of the time. Then each thread of the other side acquires the lock once
+    /// in about `handoff_after`, or in five times as long as its side needs one by one. Without
+    /// handoffs (`handoff_after: None`) this is the same as `On`.
     Adaptive,
 }
 
-/// How a lock decides who goes next: one of two [disciplines](Discipline), and its numbers. Each
-/// lock has its own; it can be made in a `const`.
+/// How a lock decides who goes next: one of two [disciplines](Discipline), with its parameters.
+/// Each lock has its own policy; a policy can be a `const`.
 ///
-/// The presets: [`DEFAULT`](Policy::DEFAULT) is a tenure. [`UNFAIR`](Policy::UNFAIR),
-/// [`HANDOFF`](Policy::HANDOFF), [`NO_READER_SPIN`](Policy::NO_READER_SPIN)
-/// and [`WRITER_PHASE`](Policy::WRITER_PHASE) do what the kernel proposals describe.
+/// The presets: [`DEFAULT`](Policy::DEFAULT) follows the tenure discipline.
+/// [`UNFAIR`](Policy::UNFAIR), [`HANDOFF`](Policy::HANDOFF),
+/// [`NO_READER_SPIN`](Policy::NO_READER_SPIN) and [`WRITER_PHASE`](Policy::WRITER_PHASE) follow the
+/// kernel proposals.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,29 +64,29 @@ pub struct Policy(Discipline);
 /// What a lock does while threads wait for it: see [`Policy::discipline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// For a while any thread that runs may take the lock when it is free, and a release wakes one
-    /// waiter at a time. Then the lock is closed, and goes to the queue, to the other side first.
+    /// For a while any running thread may take the lock when it is free, and a release wakes one
+    /// waiter at a time. Then the lock is closed, and goes to the queue: first to the other side.
     Tenure(TenurePolicy),
-    /// What the kernel proposals describe: every release wakes waiters, which race with the threads
-    /// that run; a waiter past its deadline forces one handoff.
+    /// The discipline of the kernel proposals: every release wakes waiters, which race with running
+    /// threads; a waiter past its deadline forces one handoff.
     Published(PublishedPolicy),
 }
 
-/// The numbers of a [tenure](Policy::tenure).
+/// The parameters of the [tenure](Policy::tenure) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TenurePolicy {
     /// The time in which the lock tries to serve the whole queue once, as far as the budget allows.
-    /// A tenure lasts for this time divided by the number of threads that want the lock. Zero is
-    /// allowed: then only the budget keeps tenures long.
+    /// A tenure lasts for this time divided by the number of threads that want the lock. If it is
+    /// zero, only the budget sets the length of tenures.
     pub aim: Duration,
-    /// The share of the time that handoffs may cost. More of it makes waits shorter and the lock
-    /// slower.
+    /// The share of the time that handoffs may cost. A larger share makes waits shorter and the
+    /// lock slower.
     pub budget: Percent,
     /// Whether real-time threads go first: see [`Policy::with_priorities`].
     pub priorities: bool,
 }
 
-/// The numbers of the [published](Policy::published) discipline.
+/// The parameters of the [published](Policy::published) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PublishedPolicy {
     /// For how long other threads may pass a waiter before the lock is handed to it. `None`: for
@@ -120,8 +121,8 @@ impl Percent {
     }
 }
 
-/// The waiter deadline unless told otherwise. In ms; compared with how long a waiter has waited,
-/// and with the time that tenures take.
+/// How long a waiter waits before a handoff, by default. In ms; compared with how long a waiter has
+/// waited, and with the time that tenures take.
 pub(crate) const HANDOFF_AFTER: Duration = Duration::from_millis(4);
 
 impl TenurePolicy {
@@ -154,7 +155,7 @@ impl PublishedPolicy {
 }
 
 impl Policy {
-    /// No handoff at all: fast, but threads starve. Proposal 1 is compared with this.
+    /// No handoff at all: fast, but threads starve. The baseline of proposal 1.
     pub const UNFAIR: Self = Self::published(PublishedPolicy::UNFAIR);
     /// Proposal 1: a waiter past its deadline is handed the lock.
     pub const HANDOFF: Self = Self::published(PublishedPolicy::HANDOFF);
@@ -186,8 +187,8 @@ impl Policy {
     /// Execution Scheduling"). These are, on Linux, the threads of `SCHED_FIFO`, `SCHED_RR` and,
     /// above both, `SCHED_DEADLINE`.
     ///
-    /// Such a thread goes before all waiters of a lower priority; of the same priority, writers go
-    /// before readers. A reader passes writers that wait with a lower priority. While a real-time
+    /// Such a thread goes before all waiters of a lower priority. Within a priority, writers go
+    /// before readers. A reader passes waiting writers of a lower priority. While a real-time
     /// thread waits, nobody steals.
     ///
     /// Waits of lower priorities are then not bounded: threads of a higher priority that keep coming

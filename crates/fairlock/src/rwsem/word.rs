@@ -14,9 +14,10 @@
 //! | 9-62 | 9-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
-//! `WAITERS`, `HANDOFF`, `WRITER_PHASE` and `READERS_TURN` are cleared by and-not only, and
-//! only under the queue lock (rule 4); `WAKE_NEXT` by and-not, by whoever wakes the waiter that is
-//! next then, or under the queue lock, by a thread that sees that waiter awake. None of the others is ever set while `WAITERS` is clear (rule 6).
+//! `WAITERS`, `HANDOFF`, `WRITER_PHASE` and `READERS_TURN` are cleared by and-not only, and only
+//! under the queue lock (rule 4). `WAKE_NEXT` is cleared by and-not, too: by the thread that then
+//! wakes the waiter that is next, or, under the queue lock, by a thread that sees that waiter
+//! awake. None of the other flags is ever set while `WAITERS` is clear (rule 6).
 //!
 //! What each combination means (L = `WRITER_LOCKED`, W = `WAITERS`, H = `HANDOFF`):
 //!
@@ -25,7 +26,7 @@
 //! | 0 | 0 | 0 | 0 | free: anyone takes it on the fast path |
 //! | 0 | 0 | 0 | n | read by n; readers join on the fast path |
 //! | 1 | 0 | 0 | 0 or passing | written, nobody waits |
-//! | 0 | 1 | 0 | 0 | free with waiters: whoever may steal does, else the queue takes it |
+//! | 0 | 1 | 0 | 0 | free with waiters: a thread that may steal takes it, else the queue does |
 //! | 0 | 1 | 0 | n | read by n with waiters |
 //! | 1 | 1 | 0 | 0 or passing | written with waiters |
 //! | any | 1 | 1 | any | closed: only the queue gets in, when those inside have left |
@@ -35,22 +36,21 @@
 //!
 //! # How many readers there can be
 //!
-//! There can be [`READERS_LIMIT`]: at that count `READFAIL` is set. A reader stays only if there was
-//! room ([`Word::has_room`]) in the word that it found as it added itself. A reader that was
-//! counted before (it waited, or was granted the lock) looks for room in the word as it was at some
-//! time after that. Whoever finds no room takes its count back. So the word counts those that stay,
-//! and at most one more for each thread that is on its way in: a thread adds itself once, and a
-//! granter adds one for a queued thread only, which has taken its own count back. For these there
-//! is room for `READERS_LIMIT` once more, and there are never so many threads: the count does not
-//! wrap, however many readers are forgotten.
+//! There can be [`READERS_LIMIT`] readers: at that count `READFAIL` is set. A reader stays only if
+//! there was room ([`Word::has_room`]) in the word that it found when it added itself. A reader
+//! that was counted before (it waited, or was granted the lock) checks the word at some time after
+//! that. A reader that finds no room takes its count back. So the word counts the readers that
+//! stay, and at most one more for each thread that is on its way in: a thread adds itself once, and
+//! a granter adds one only for a queued thread, which has taken its own count back. The word has
+//! room for another `READERS_LIMIT` of these, and there are never so many threads. So the count
+//! does not wrap, however many readers are forgotten.
 //!
 //! # Orderings
 //!
-//! Every step that ends in ownership is an Acquire, on success and by every path
-//! (rule 3); every step that gives ownership up is a Release. Readers give up with
-//! Release and the granter takes over with Acquire, so a writer sees what the readers
-//! before it did not do. Steps that only set or clear a flag are Relaxed: the queue
-//! lock orders what they announce.
+//! Every step that ends in ownership is an Acquire, on every path (rule 3); every step that gives
+//! ownership up is a Release. Readers leave with Release and the granter takes over with Acquire,
+//! so all reads come before the next writer's section. Steps that only set or clear a flag are
+//! Relaxed: the queue lock orders what they announce.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -77,7 +77,7 @@ const READFAIL: usize = 1 << (usize::BITS - 1);
 /// is on its way in.
 pub(crate) const READERS_LIMIT: usize = READFAIL >> READER_SHIFT;
 
-// A thread needs memory of its own to run in, a page at least: so there are no more threads than that.
+// A thread needs at least a page of memory, so there are no more threads than pages.
 const _: () = assert!(usize::MAX / 4096 < READERS_LIMIT);
 
 const WRITER_LOCKED: usize = Flags::WRITER_LOCKED.0;
@@ -200,9 +200,9 @@ impl Word {
         self.0 & (WRITER_LOCKED | UPGRADABLE) == WRITER_LOCKED
     }
 
-    /// Readers hold the lock, and one that may be among them can be counted once more. It is enough if
-    /// the count is that of a reader passing through: whichever of the two leaves last grants the
-    /// lock on if that is due. A writer that upgrades is not in yet, and may be waiting for this
+    /// Readers hold the lock, and a thread that may be one of them can be counted once more. The
+    /// count may also be that of a reader passing through: then the last of the two to leave wakes
+    /// waiters if that is due. A writer that upgrades is not in yet, and may be waiting for this
     /// thread.
     pub(crate) const fn is_joinable(self) -> bool {
         !self.has_writer_inside() && self.has_room() && self.readers() > 0
@@ -447,8 +447,8 @@ impl<P: Platform> AtomicWord<P> {
         Word(self.0.fetch_add(share(access), order))
     }
 
-    /// Takes the lock in this way, as long as `may` allows it for the word, of which `seen` is the
-    /// last that was seen. Returns the word before, if it took the lock.
+    /// Takes the lock in this way, as long as `may` allows it for the word, which was last seen as
+    /// `seen`. Returns the word before, if it took the lock.
     #[inline(always)]
     pub(crate) fn take_while(
         &self,
@@ -537,16 +537,16 @@ impl<P: Platform> AtomicWord<P> {
     }
 }
 
-/// The seal: a lock that is held for writing, by nobody in particular. A thread that comes late to a lock of a
-/// pool finds it.
+/// The seal: the lock is held for writing, but by no thread. It stops threads that come late to a
+/// lock of a pool.
 impl<P: Platform> AtomicWord<P> {
     /// Of a new lock, which nobody knows yet: without an operation on the word.
     pub(crate) fn make_sealed(&mut self) {
         *self = Self(P::AtomicUsize::new(Word::WRITTEN.with(Flags::SEALED).0));
     }
 
-    /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
-    /// longer.
+    /// The caller holds the lock for writing; from here on the lock is sealed, and the caller no
+    /// longer holds it.
     pub(crate) fn seal(&self) {
         // Release: the caller's section comes before whatever is done to the lock next.
         self.set(Flags::SEALED, Ordering::Release);
@@ -558,7 +558,8 @@ impl<P: Platform> AtomicWord<P> {
         self.clear(Flags::SEALED, Ordering::Relaxed);
     }
 
-    /// A sealed lock becomes free, or its readers'. Nobody waits for it before this.
+    /// Unseals the lock, which then is free or held by the adopted readers. Nobody waits for it
+    /// before this.
     pub(crate) fn unseal(&self) {
         let mut word = self.load(Ordering::Relaxed);
         while word.is_sealed() {

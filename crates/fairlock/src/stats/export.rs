@@ -1,4 +1,4 @@
-//! Statistics for the crates that services collect theirs with.
+//! Statistics for the crates `metrics` and `tracing`.
 
 #[cfg(feature = "metrics")]
 use std::{
@@ -15,8 +15,8 @@ use super::{LongWait, on_long_wait};
 /// Sets the metrics of all named locks, in the recorder of the crate `metrics`. Call it before the
 /// recorder is read, or every few seconds.
 ///
-/// All have the labels `lock`, its name, and `access`, `read` or `write`. Locks of one name are added
-/// up; of their percentiles it is the largest.
+/// All have the labels `lock` (its name) and `access` (`read` or `write`). For locks of the same
+/// name, counts are added, and the largest of their percentiles is shown.
 ///
 /// | metric | kind | |
 /// |---|---|---|
@@ -100,8 +100,9 @@ fn gauges(name: &'static str, labels: &Labels, all: impl Iterator<Item = Times> 
 /// longer: target `fairlock`, level `WARN`, with the fields `lock`, `access`, `waited_us`, `held_us`, and
 /// `at`, from where the lock was wanted.
 ///
-/// It comes from the thread that waited, when it releases the lock: so it is in the span of the request
-/// that waited, if that span is entered then. It takes the place of what was set by [`on_long_wait`].
+/// The thread that waited emits the event when it releases the lock: so the event is in the span of
+/// the request that waited, if that span is still entered. Replaces what was set by
+/// [`on_long_wait`].
 ///
 /// ```
 /// fairlock::stats::trace_long_waits(std::time::Duration::from_millis(10));

@@ -66,8 +66,8 @@ impl Histogram {
     }
 }
 
-/// How long something took, in numbers. A percentile is at most a quarter longer than the true one,
-/// and never shorter: durations are counted in classes, and it is the end of its class.
+/// Statistics of durations. A percentile is at most a quarter longer than the true one, and never
+/// shorter: durations are counted in classes, and a percentile is the end of its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {

@@ -5,18 +5,18 @@ use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Of so many acquisitions by a thread the hold of one is timed, which takes two looks at a clock (25 ns
-/// each, and an acquisition 5); but each one if somebody waits. In acquisitions; compared with the count
-/// of those so far.
+/// Of this many acquisitions by a thread, one hold is timed, which takes two looks at a clock (25
+/// ns each; an acquisition takes 5). While somebody waits, each hold is timed. In acquisitions;
+/// compared with the count of those so far.
 const HELD_SAMPLE: u64 = 64;
 
-/// From where a lock was taken.
+/// The place in the code where a lock was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
     /// A line of a Rust program.
     Line(&'static Location<'static>),
-    /// The address to which a call from C returned. Zero, where that is not known, is as no place.
+    /// The return address of a call from C; zero if it is not known.
     Address(usize),
 }
 

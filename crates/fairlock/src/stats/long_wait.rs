@@ -1,4 +1,4 @@
-//! Long waits, told as they happen.
+//! Long waits, reported as they happen.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -26,12 +26,12 @@ pub struct LongWait {
 static LONG_NS: AtomicU64 = AtomicU64::new(u64::MAX);
 static TELLS: RwLock<Option<fn(&LongWait)>> = RwLock::new(None);
 
-/// Calls `tell` for each wait for a named lock that lasts for `threshold` or longer; with
-/// [`Duration::MAX`], no longer. It takes the place of what was set before.
+/// Calls `tell` for each wait for a named lock that lasts for `threshold` or longer; never with
+/// [`Duration::MAX`]. Replaces what was set before.
 ///
-/// The thread that waited calls it, when it has released the lock, or given up: so `tell` holds
-/// nobody up but that thread, and a trace or a log has it where the request was that waited. It may
-/// use locks, named ones, too. If a guard is dropped in a panic, `tell` must not panic.
+/// The thread that waited calls `tell` after it has released the lock, or given up. So `tell`
+/// delays only that thread, and what it logs is in the context of the request that waited. `tell`
+/// may use locks, including named ones. It must not panic if a guard is dropped in a panic.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};

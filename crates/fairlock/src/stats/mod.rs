@@ -1,8 +1,8 @@
 //! Locks with a name, and statistics of them while the program runs.
 //!
-//! A lock that is made with a name counts and times how it is used: acquisitions, waits, how long they
-//! were, for how long the lock was held, who held it longest and from where, and how often others went
-//! first. [`snapshot()`] has the numbers of all named locks of the process.
+//! A lock that is made with a name counts and times its acquisitions, its waits and its holds, says
+//! who held it longest and where in the code, and counts how often waiters were overtaken.
+//! [`snapshot()`] returns the numbers of all named locks of the process.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -23,39 +23,40 @@
 //!
 //! # Where to send them
 //!
-//! A [`Snapshot`] is a table as text, an object in [JSON](Snapshot::to_json), and plain structs. The feature
-//! `metrics` adds `publish_metrics`, for that crate; the feature `tracing` adds `trace_long_waits`, which
-//! puts long waits into the trace of the request that waited. Anything else can be done with
-//! [`on_long_wait`]. `examples/stats_json.rs` answers requests over HTTP.
+//! A [`Snapshot`] is a table as text, an object in [JSON](Snapshot::to_json), and plain structs.
+//! The feature `metrics` adds `publish_metrics`, for the crate of that name; the feature `tracing`
+//! adds `trace_long_waits`, which puts long waits into the trace of the request that waited. For
+//! anything else use [`on_long_wait`]. `examples/stats_json.rs` answers requests over HTTP.
 //!
 //! # What is exact
 //!
 //! * Acquisitions and waits are all counted, and all waits are timed. A wait is an acquisition whose
 //!   first attempt failed.
 //! * How long a lock is held is measured for one acquisition of 64, since a look at the clock costs
-//!   more than an acquisition; and for each one after a wait, or during one. So a hold for which
-//!   anybody waited is among those for the longest; what nobody waited for may not be.
+//!   more than an acquisition, and for each acquisition after or during a wait. So the longest hold
+//!   that anybody waited for is always known; a longer one that nobody waited for may be missed.
 //! * A percentile is up to a quarter longer than the true one: see [`Times`].
-//! * A thread that reads a lock a second time while it reads counts twice, and is timed as the second
-//!   time alone.
+//! * If a thread that reads a lock acquires it for reading again, both acquisitions count, but only
+//!   the second hold is timed.
 //! * The place of the longest hold may be that of an earlier one if the guard was sent to another thread,
 //!   or if statistics were off when the hold began.
 //!
 //! # What it costs
 //!
-//! A lock without a name is as it was: 8 bytes, and its code is the same. One with a name has 32, and
-//! 6 kB of the heap once it was used. An uncontended acquisition and its release take 1 to 3 ns more
-//! (`examples/stats_cost.rs` measures that); while statistics are [off](set_collecting), one load and a branch. An acquisition that somebody
-//! waits for or during takes two looks at the clock, about 50 ns.
+//! A lock without a name costs nothing: it has 8 bytes and the same code as ever. A lock with a
+//! name has 32 bytes, and 6 kB of heap once it was used. An uncontended acquisition and its release
+//! take 1 to 3 ns more (`examples/stats_cost.rs` measures that), or one load and a branch while
+//! statistics are [off](set_collecting). An acquisition after or during a wait takes two looks at
+//! the clock, about 50 ns.
 //!
-//! Not for the locks of a global allocator: statistics allocate, at the first use of a lock and when
-//! something takes longer than ever.
+//! Do not name the locks of a global allocator: statistics allocate at the first use of a lock, and
+//! when a wait or hold is the longest so far.
 //!
 //! # Fork
 //!
-//! The child of a fork goes on with the numbers of its parent. If other threads ran at the moment of the
-//! fork, a lock that is used with a name for the first time in the child, dropped there, or held
-//! longer than ever, may wait for ever, as [`snapshot()`] may.
+//! The child of a fork goes on with the numbers of its parent. If other threads ran at the moment
+//! of the fork, the following may wait for ever in the child: the first use of a named lock, its
+//! drop, a hold that is the longest so far, and [`snapshot()`].
 
 mod collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
@@ -85,8 +86,8 @@ pub use snapshot::{LockStats, Longest, SideStats, Snapshot};
 
 use crate::{Policy, RawMutex, RawRwLock};
 
-/// A [`RwLock`](crate::RwLock) with a name. Its methods and guards are those of `lock_api`, and
-/// [`RwLockExt`](crate::RwLockExt) is for it, too.
+/// A [`RwLock`](crate::RwLock) with a name. Its methods and guards are those of `lock_api` and of
+/// [`RwLockExt`](crate::RwLockExt).
 pub type RwLock<T> = lock_api::RwLock<Named<RawRwLock>, T>;
 /// Shared access to the value of a [`RwLock`]; releases it when dropped.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, Named<RawRwLock>, T>;
@@ -99,10 +100,10 @@ pub type RwLockUpgradableReadGuard<'a, T> =
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, Named<RawRwLock>, T>;
 /// A [`RwLockWriteGuard`] for a part of the value.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Named<RawRwLock>, T>;
-/// A [`Mutex`](crate::Mutex) with a name. Its methods and guards are those of `lock_api`, and
-/// [`MutexExt`](crate::MutexExt) and [`Condvar`](crate::Condvar) are for it, too. While its holder waits
-/// for a condition variable, it is not held; to take it again then is no further acquisition, but part of
-/// that [wait](LockStats::conditions).
+/// A [`Mutex`](crate::Mutex) with a name. Its methods and guards are those of `lock_api` and of
+/// [`MutexExt`](crate::MutexExt), and [`Condvar`](crate::Condvar) works with it. While its holder
+/// waits at a condition variable, the mutex is not held; taking it again afterwards does not count
+/// as an acquisition, but as part of that [wait](LockStats::conditions).
 pub type Mutex<T> = lock_api::Mutex<Named<RawMutex>, T>;
 /// Holds a [`Mutex`]; releases it when dropped.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Named<RawMutex>, T>;
@@ -111,10 +112,10 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, Named<RawMutex
 
 /// How a lock gets a name: [`named`](Self::named) in place of `new`.
 ///
-/// For the reader/writer locks and mutexes at the root of this crate, and for those of this module, which are what it makes. So
-/// both `use fairlock::Mutex` and `use fairlock::stats::Mutex` do where a lock is made; where its type is
-/// written down it is the latter. For a `static` see [`Builder`], for raw locks of other crates
-/// [`Named::new`].
+/// Implemented for the reader/writer locks and mutexes at the root of this crate and of this
+/// module; either makes a lock of this module. So to make a lock, both `use fairlock::Mutex` and
+/// `use fairlock::stats::Mutex` work; the name of its type is the latter. For a `static` see
+/// [`Builder`], for raw locks of other crates [`Named::new`].
 pub trait NamedExt {
     /// What the lock guards.
     type Value;
@@ -189,7 +190,7 @@ where
 /// static LOG: RwLock<Vec<u8>> =
 ///     Builder::new("log").rwlock_with_policy(Policy::WRITER_PHASE, Vec::new());
 ///
-/// // Of the same type as the others, for a lock that is not worth it.
+/// // Of the same type as the others, but without statistics.
 /// let quiet: Mutex<u64> = Builder::new("quiet").statistics(false).mutex(0);
 /// *HITS.lock() += *quiet.lock();
 /// assert!(fairlock::stats::snapshot().get("quiet").is_none());
@@ -206,8 +207,8 @@ impl Builder {
         Self { name, statistics: true }
     }
 
-    /// Whether they have statistics. Those that do not cost nothing but the room for them, and a
-    /// branch.
+    /// Whether the locks have statistics. Without, a lock still has room for them, and an
+    /// acquisition costs one more branch.
     pub const fn statistics(self, statistics: bool) -> Self {
         Self { statistics, ..self }
     }

@@ -22,9 +22,8 @@ use crate::{GuardMarker, platform::Native};
 
 /// The raw lock `R` with a name, under which its [statistics](super) are kept.
 ///
-/// It implements the traits of `lock_api` 0.4 that `R` does, for any `R`: it takes the lock as `R`
-/// does, and promises what that promises. A first attempt comes before each wait, to tell which
-/// acquisitions wait.
+/// It implements the traits of `lock_api` 0.4 that `R` implements, for any `R`, with the promises
+/// of `R`. It makes a first attempt before each wait, to know which acquisitions wait.
 ///
 /// ```
 /// use fairlock::stats::{self, Named};

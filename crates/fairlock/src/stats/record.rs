@@ -175,7 +175,8 @@ impl Record {
             side.longest_wait.put(waited, at.known());
         }
         let [overtakes, served] = self.waiters.passed();
-        // Those ahead are no passers-by. If some of them gave up, more passed than is counted.
+        // Waiters ahead do not count as overtaking. If some of them gave up, more threads overtook
+        // than are counted.
         let passed = overtakes.wrapping_sub(arrival.passed[0])
             + served.wrapping_sub(arrival.passed[1]).saturating_sub(arrival.ahead);
         side.passed_over.fetch_add(passed, Ordering::Relaxed);

@@ -14,40 +14,41 @@ use super::hold::{Access, Place};
 pub struct LockStats {
     /// Its name. Several locks may have the same.
     pub name: String,
-    /// Of readers. A mutex has none.
+    /// The numbers of readers; zero for a mutex.
     pub reads: SideStats,
-    /// Of writers, of holders of a mutex, and of upgradable readers.
+    /// The numbers of writers, of holders of a mutex, and of upgradable readers.
     pub writes: SideStats,
-    /// Waits for a condition variable, of holders of a mutex: from when a thread gave the mutex up until
-    /// it had it again, whether or not it was notified.
+    /// Waits at condition variables with this mutex: each from the release of the mutex until the
+    /// thread holds it again, whether or not it was notified.
     pub conditions: Times,
     /// The longest of these.
     pub longest_condition: Option<Longest>,
 }
 
-/// What was counted of those that read a lock, or of those that write.
+/// The numbers of one side of a lock: its readers or its writers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SideStats {
     /// How often the lock was taken. Exact.
     pub acquisitions: u64,
-    /// Waits: how long it took to have the lock, or to give up, where the first attempt failed.
+    /// Waits: how long it took to acquire the lock, or to give up, after a failed first attempt.
     /// All are timed.
     pub waited: Times,
     /// How many of the waits ended without the lock: deadline, signal or token.
     pub given_up: u64,
-    /// How often one that came later had the lock before one that waited, in all; more if some that
-    /// waited gave up.
+    /// How often a waiter was overtaken, in all: a later thread acquired the lock first. Too low if
+    /// waiters ahead gave up.
     pub passed_over: u64,
-    /// How often that happened to one wait, at most.
+    /// How often the most overtaken waiter was overtaken.
     pub most_passed_over: u64,
     /// The longest wait.
     pub longest_wait: Option<Longest>,
-    /// How long the lock was held: of each thread's acquisitions (of all writes) the first, and then
-    /// one of 64. But [`longest`](Times::longest) is of all that somebody waited for, too.
+    /// How long the lock was held, from samples: the first acquisition of each thread (for writes:
+    /// of all threads), and then one of 64. [`longest`](Times::longest) includes all holds that
+    /// somebody waited for.
     pub held: Times,
-    /// The longest hold. Of one that was no sample, and began before somebody waited, the time since
-    /// then counts.
+    /// The longest hold. If a hold was not sampled, and somebody began to wait during it, only the
+    /// time from then on counts.
     pub longest_hold: Option<Longest>,
 }
 
@@ -57,17 +58,18 @@ pub struct SideStats {
 pub struct Longest {
     /// How long.
     pub time: Duration,
-    /// The name of the thread: Rust's, or else the system's, or else its number. Of a guard that was
-    /// sent to another thread: of that which dropped it.
+    /// The name of the thread: Rust's, or else the system's, or else its number. If the guard was
+    /// sent to another thread, the name of the thread that dropped it.
     pub thread: String,
-    /// From where it took the lock.
+    /// Where in the code it took the lock.
     pub at: Option<Place>,
-    /// What is there, if that is an address and its name is known: see [`Snapshot::with_names`].
+    /// The name of that place, if it is an address whose name is known: see
+    /// [`Snapshot::with_names`].
     pub(super) name: Option<String>,
 }
 
 impl LockStats {
-    /// Both sides, of which one may be of no use.
+    /// Both sides, of which one may be unused.
     pub fn sides(&self) -> [(Access, &SideStats); 2] {
         [(Access::Read, &self.reads), (Access::Write, &self.writes)]
     }
@@ -105,8 +107,8 @@ impl fmt::Display for Longest {
 /// The numbers of all named locks at one time, by name; those of one name in the order in which they
 /// were first used.
 ///
-/// Each number is read on its own: of a lock in use one may have an acquisition that another has not
-/// yet. They are exact once the threads have been joined.
+/// Each number is read on its own, so while a lock is in use, an acquisition may be in one number
+/// and not yet in another. The numbers are exact once the threads have been joined.
 #[derive(Clone, Debug)]
 pub struct Snapshot(Vec<LockStats>);
 
@@ -126,7 +128,7 @@ impl Snapshot {
         self.0.iter().find(|lock| lock.name == name)
     }
 
-    /// The same, in which what `name` says of an address is printed in its place.
+    /// The same, but addresses are printed as the names that `name` returns for them.
     #[doc(hidden)] // for libfairlock
     pub fn with_names(mut self, name: impl Fn(usize) -> Option<String>) -> Self {
         for LockStats { reads, writes, longest_condition, .. } in &mut self.0 {
@@ -160,8 +162,8 @@ impl Snapshot {
     }
 }
 
-/// A table: for each side of a lock that was used its numbers, and who held it and waited longest; and the
-/// waits for a condition variable, `cond`.
+/// A table: for each used side of a lock its numbers, and who held it and waited longest; and the
+/// waits at condition variables, `cond`.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.0.iter().map(|lock| lock.name.chars().count()).max().unwrap_or(0).max(4);

@@ -1,10 +1,10 @@
-//! What the locks need of the system beneath them: the ground floor, which names nothing of this crate.
+//! What the locks need from the system beneath them. This module names nothing else of this crate.
 
 use core::sync::atomic::{Ordering, fence};
 
 #[cfg(feature = "std")]
 pub(crate) mod fork;
-/// Where there is no system there are no forks.
+/// Without a system there are no forks.
 #[cfg(all(fairlock_loom, not(feature = "std")))]
 pub(crate) mod fork {
     pub(crate) const fn number() -> usize {
@@ -12,7 +12,8 @@ pub(crate) mod fork {
     }
 }
 
-/// Plain memory that threads hand to each other by atomics: models check that each access comes after the last one.
+/// Plain memory that threads hand to each other by atomics: models check that each access happens
+/// after the previous one.
 #[cfg(not(fairlock_loom))]
 pub(crate) use core::cell::Cell;
 #[cfg(fairlock_loom)]
@@ -42,7 +43,8 @@ pub trait Atomic<T>: Send + Sync + 'static {
     fn compare_exchange_weak(&self, old: T, new: T, ok: Ordering, fail: Ordering) -> Result<T, T>;
 }
 
-/// An atomic, or a lock, that can be built in a `const`, so that what has one can be a `static`.
+/// An atomic, or a lock, that can be built in a `const`, so that a type that contains it can be a
+/// `static`.
 pub trait ConstZero {
     /// Zero, or free, usable in constants.
     #[allow(clippy::declare_interior_mutable_const)] // it is a constructor, never borrowed
@@ -53,8 +55,8 @@ impl ConstZero for () {
     const ZERO: Self = ();
 }
 
-/// How a part of a lock is made that consists of atomics, and of such parts: all zero, in constants, too, if the
-/// atomics that it needs can be.
+/// Makes a part of a lock that consists of atomics and of such parts: all zero, also in constants
+/// if its atomics can be.
 macro_rules! all_zero {
     ($name:ident of [$($needed:ident),*]: [$($atomic:tt),*], [$($part:ident),*]) => {
         impl<P: Platform> Default for $name<P> {
@@ -79,7 +81,7 @@ pub(crate) use all_zero;
 /// How a [`System::wait`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// Woken, or the word no longer held the expected value, or for no reason at all.
+    /// Woken, or the word did not hold the expected value, or spuriously.
     Woken,
     /// The deadline passed.
     TimedOut,
@@ -107,7 +109,7 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     type AtomicU32: Atomic<u32>;
     /// 64-bit atomic: the ticket word.
     type AtomicU64: Atomic<u64>;
-    /// What the locks know of a thread: [`Thread<Self>`](crate::platform::Thread).
+    /// The locks' record of a thread: [`Thread<Self>`](crate::platform::Thread).
     type Thread: 'static;
 
     /// Tells the CPU that this is a spin loop.
@@ -121,9 +123,9 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     /// Nanoseconds of a monotonic clock.
     fn now() -> u64;
 
-    /// Sleeps while `word` holds `expected`, until woken, until `deadline`, or,
-    /// where the platform can tell, until a signal handler ran (reported only
-    /// when `interruptible`). May return early for no reason.
+    /// Sleeps while `word` holds `expected`, until woken, until `deadline`, or, where the platform
+    /// can tell, until a signal handler ran (reported only when `interruptible`). May return
+    /// spuriously.
     fn wait(
         word: &Self::AtomicU32,
         expected: u32,
@@ -131,9 +133,8 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
         interruptible: bool,
     ) -> WaitOutcome;
 
-    /// Wakes one thread that sleeps on `word`. The word may be one on which
-    /// nobody sleeps any more; it must be of a thread's record or otherwise
-    /// never freed. If a signal handler may call this, it may
+    /// Wakes one thread that sleeps on `word`, if any does. The word must be part of a thread's
+    /// record, or otherwise never be freed. If a signal handler may call this, it may
     /// [cancel](crate::wait::CancelToken::cancel) waits.
     fn wake_one(word: &Self::AtomicU32);
 
@@ -145,15 +146,14 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     /// its record.
     fn thread_hint() -> usize;
 
-    /// The address by which a table has a place for what is at this one. A simulated machine names memory in the
-    /// order in which it is asked for, so that its results do not depend on where it is.
+    /// The address that hash tables use for this one. A simulated machine numbers memory in the
+    /// order in which it is asked about, so that its results do not depend on addresses.
     #[inline(always)]
     fn name_of(address: usize) -> usize {
         address
     }
 
-    /// The CPU the calling thread is on, if that can be had for a few
-    /// nanoseconds.
+    /// The CPU the calling thread is on, if finding out takes only a few nanoseconds.
     fn cpu() -> Option<u32> {
         None
     }
@@ -171,8 +171,8 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether `process_barrier` can be had, and makes [`light_fence`](System::light_fence) cheaper
-    /// than an atomic operation.
+    /// Whether there is a `process_barrier`, which makes [`light_fence`](System::light_fence)
+    /// cheaper than an atomic operation.
     fn has_process_barrier() -> bool {
         false
     }
@@ -187,9 +187,9 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
         0
     }
 
-    /// Spins until `done` accepts the word's value or `bound_ns` have passed;
-    /// tells which. The simulated machine sleeps the spinner here until the
-    /// line changes.
+    /// Spins until `done` accepts the word's value or `bound_ns` have passed; returns whether
+    /// `done` accepted. Here the simulated machine puts the spinner to sleep until the line
+    /// changes.
     fn spin_until<T, A: Atomic<T>>(word: &A, bound_ns: u64, done: impl Fn(T) -> bool) -> bool {
         let mut started = None;
         loop {

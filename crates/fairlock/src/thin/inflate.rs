@@ -1,4 +1,5 @@
-//! A lock of one word that becomes a full one of a pool, and thin again: what all such locks do alike; and the pool.
+//! How a lock of one word gets a full lock of a pool, and becomes thin again: what all such locks
+//! have in common; and the pool.
 //!
 //! A lock says by a [`Codec`] how its word tells that it is inflated, and by [`Inflates`] who is inside
 //! while it is thin. Everything else here is written once. Why it is safe is in [`thin`](super).
@@ -275,10 +276,10 @@ impl<P: Platform, F> Slot<P, F> {
         Self { full, pins: Pins::new(), next: P::AtomicU32::new(0), index, name: name(index) }
     }
 
-    /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
-    /// that while it is just being taken from that lock: then by whom, and a pin that keeps the slot
-    /// from being given to another. So if the word of a lock names it, it is that lock which is about to
-    /// be made thin.
+    /// Pins the slot: it stays with the lock whose word names it *after* this. If the slot is just
+    /// being taken from its lock, it is too late for that: then returns by whom, with a pin that
+    /// keeps the slot from being given to another lock. So if the word of a lock names the slot, it
+    /// is that lock which is about to be made thin.
     pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, (Holder, Pin<'_, P, F>)> {
         let added = self.pins.add();
         let pin = Pin(self);

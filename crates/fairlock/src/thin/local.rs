@@ -1,5 +1,6 @@
-//! What thin locks have in the record of a thread: what it remembers of locks ([`Marks`], see `marks`), and the visible
-//! readers that it is ([`Shown`], see [`visible`](super::visible), whose rules these are).
+//! The part of a thread's record that is for thin locks: what the thread remembers of locks
+//! ([`Marks`], see `marks`), and the locks that it reads visibly ([`Shown`], by the rules of
+//! [`visible`](super::visible)).
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -96,17 +97,18 @@ impl<P> Mark<P> {
 // Two to a model check: more are more of the same.
 pub(crate) const SHOWN: usize = if cfg!(fairlock_loom) { 2 } else { 16 };
 
-/// A thread may change the record for the last time so often, between a look of another's and the exchange
-/// that follows.
+/// How often a thread may change its record between another thread's look and the exchange that
+/// follows.
 const CHANGE: u64 = 1 << 16;
 
-/// So many reads are a reason to change what a lock is: of a thread beside others, to have the lock watched; of a watched
-/// lock in a row, each with as many as are inside, to make it visible; of visible locks that the thread does not
-/// remember, to revoke one. In reads; compared with those since the last change.
+/// How many reads are a reason to change a lock's state. To have the lock watched: releases by one
+/// thread while others are inside. To make a watched lock visible: reads in a row, each counted as
+/// often as there are readers inside. To revoke a visible lock: reads of visible locks that the
+/// thread does not remember. In reads; compared with those since the last change.
 pub(super) const ENOUGH: u32 = 256;
 
-/// A thread has a lock watched so seldom at last: after so many releases beside other readers. A full lock that it has read so often
-/// by itself, it makes thin.
+/// The longest period after which a thread has a lock watched again: in releases beside other
+/// readers. After reading a full lock alone this often, a thread makes it thin.
 pub(super) const LAST_PERIOD: u32 = 1 << 16;
 
 /// When a thread has a lock watched: each time after twice as many releases.

@@ -1,12 +1,12 @@
 //! What a thread remembers of the locks that it took: which are inflated, and their slots; and which are
 //! visible.
 //!
-//! Right after the exchange that released a lock, a load of its word costs a third of an uncontended
-//! acquisition on some CPUs (7 of 20 ns on an Intel Xeon). So the fast path begins with an exchange
-//! instead. On an inflated lock that exchange fails, and takes the cache line from all CPUs that read
-//! it. So a thread remembers, by their addresses, the locks that it found inflated. A wrong mark costs
-//! only time: before a slot is used, the lock's word is checked to name it. So a mark may also be torn,
-//! as a signal handler that interrupts its stores may leave it.
+//! Right after the exchange that released a lock, a load of its word costs a third of an
+//! uncontended acquisition on some CPUs (7 of 20 ns on an Intel Xeon). So the fast path begins with
+//! an exchange instead. On an inflated lock that exchange fails, and takes the cache line from all
+//! CPUs that read it. So a thread remembers, by their addresses, the locks that it found inflated.
+//! A wrong mark costs only time: before a slot is used, the lock's word is checked to name it. So a
+//! mark may also be torn by a signal handler that interrupts its stores.
 
 use core::ptr;
 

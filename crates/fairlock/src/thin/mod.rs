@@ -1,8 +1,8 @@
-//! Thin locks: eight bytes that are the whole lock while nobody waits, and say where the full
-//! one is while somebody does.
+//! Thin locks: eight bytes that are the whole lock while nobody waits, and otherwise say where the
+//! full lock is.
 //!
 //! A full lock is in a `Slot` of a pool, and slots are never freed: a thread that is late may still
-//! touch one. Of the thin lock nothing is touched after the step that lets its next owner free it,
+//! touch one. The thin lock itself is not touched after the step that lets its next owner free it,
 //! and its address means nothing: it may be moved.
 //!
 //! ```text
@@ -11,34 +11,35 @@
 //!                     reader seals the slot first, and is still counted there
 //! ```
 //!
-//! (A reader/writer lock that is only read may be visible, thin or inflated: see `visible`. Where a mutex
-//! is inflated, its holder stays in the thin word, and whoever has the full lock first waits for that
-//! holder: see `mutex`.)
+//! (A reader/writer lock that is only read may be visible, thin or inflated: see `visible`. When a
+//! mutex is inflated, its holder stays in the thin word, and the first holder of the full lock
+//! waits for that holder: see `mutex`.)
 //!
 //! What makes this safe:
 //!
-//! 1. *A full lock that no word names is sealed*: held, by nobody in particular, so no attempt on
-//!    it succeeds. The first thread that comes to wait for it, when a word names it already,
-//!    unseals it. So nobody waits for a sealed lock: a thread that reads already, and comes again,
-//!    would wait for a writer that waits for it. And an attempt that finds a seal takes that off: a
+//! 1. *A full lock that no word names is sealed*: held by no thread, so no attempt on it succeeds.
+//!    When a word names the lock already, the first thread that comes to wait for it unseals it. So
+//!    nobody waits for a sealed lock. (Otherwise a thread that already reads and comes again could
+//!    wait for a writer that waits for it.) An attempt that finds a seal takes the seal off, as a
 //!    seal is no holder.
-//! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only a thread that
-//!    holds it alone, with nobody pinned (`CLOSING` keeps them out), changes the word so that it
-//!    names the slot no longer.
-//! 3. So a thread that has taken or pinned a slot, and *then* finds that the word names it
+//! 2. *A slot that somebody holds or has pinned is not taken from its lock.* Only a thread that
+//!    holds the full lock alone, while no pin is set (`CLOSING` keeps new ones out), changes the
+//!    word so that it no longer names the slot.
+//! 3. So a thread that has taken or pinned a slot, and *then* finds that the word names the slot
 //!    (*verifies*), is at the right lock, and stays there. Otherwise it lets go, and begins again.
-//!    (A thread that comes too late to pin makes the lock thin itself, so that nobody waits for the thread
-//!    that was about to do so. A pinned slot is given to no other lock, so its name stays unambiguous.)
-//! 4. *A thread that is to wait pins first*: nobody waits at another lock. An attempt may hold
-//!    another lock for a moment, as any passing thread might.
+//!    (A thread that comes too late to pin makes the lock thin itself, so that nobody waits for the
+//!    thread that was about to do so. A pinned slot is given to no other lock, so its name stays
+//!    unambiguous.)
+//! 4. *A thread that has to wait pins first*, so that it never waits at another thin lock's full
+//!    lock. An attempt may hold such a lock for a moment, as any passing thread might.
 //!
 //! | what | where |
 //! |---|---|
 //! | the words: of locks, of slots, of the list of a pool | `word` |
-//! | how a lock comes to a full one, and becomes thin again; the full locks, which locks have one after the other | `inflate` |
+//! | how a lock inflates, and becomes thin again; the full locks that thin locks have one after the other | `inflate` |
 //! | what a thread remembers, to guess whether a lock is inflated | `local`, `marks` |
 //! | the reader/writer lock | `rwsem` |
-//! | its readers that no lock counts | `visible`, `local` |
+//! | its visible readers, which no lock counts | `visible`, `local` |
 //! | the mutex | `mutex` |
 
 #[cfg(feature = "std")]

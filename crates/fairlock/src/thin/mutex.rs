@@ -11,16 +11,17 @@
 //!   place is 0? else leave               solo is FREE?      (RMW) else wait for it
 //! ```
 //!
-//! So *Exclusion*, *Order* and *Wake-up* are as there, with `place` for the ticket lock's word: the
-//! thread that inflates the lock has the full one, which it took out of the pool as its holder, and
-//! waits for the thread that is still inside the thin one. The slot says that there may be such a
-//! thread (`follows`). While the slot says so, whoever has the full lock waits for it: the first
-//! holder or, if that gave up, the next. From then on the full lock is all there is, until nobody
-//! but its holder uses it: that one sets `place` back to zero in place of a release.
+//! So *Exclusion*, *Order* and *Wake-up* hold as in `ticket::solo`, with `place` for the ticket
+//! lock's word: the thread that inflates the lock holds the full lock, as it took it out of the
+//! pool, and waits for the thread that is still inside the thin lock. The slot says that there may
+//! be such a thread (`follows`). While it says so, the holder of the full lock waits for that
+//! thread: the first holder or, if that gave up, the next. From then on the full lock alone counts,
+//! until nobody but its holder uses it: then the holder sets `place` back to zero instead of
+//! releasing.
 //!
 //! *Freeing.* The last access of a release is to `solo`, to `place`, or to a slot or a thread
-//! record, which are never freed. The name of a slot that is in `solo` is read in the step that lets
-//! the lock go, while the memory is still the lock's.
+//! record, which are never freed. The name of a slot in `solo` is read in the step that releases
+//! the lock, while the memory is still the lock's.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -39,8 +40,9 @@ use crate::wait::{
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
-/// It is an [`RwSem`](crate::rwsem::RwSem) of the default policy that is only written while somebody waits, which it
-/// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
+/// While somebody waits, it has an [`RwSem`](crate::rwsem::RwSem) of the default policy from a
+/// pool, which is only written. If the mutex is dropped while a forgotten guard holds it, that
+/// `RwSem` is lost.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
     place: AtomicOf<Place, P::AtomicU32>,
@@ -60,8 +62,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Self { solo: Solo::new_const(), place: AtomicOf::new_const() }
     }
 
-    /// Takes the lock; blocks until it has it. A thread that meets others at it time and again, as soon
-    /// as it has left it, leaves it to them for 16 microseconds, if nobody is queued.
+    /// Takes the lock; blocks until it has it. A thread that repeatedly wants the lock back soon
+    /// after releasing it, and finds it held, leaves it to the others for 16 microseconds if nobody
+    /// is queued.
     #[inline]
     pub fn lock(&self) {
         let at_once = match marks::find::<P, _>(self) {
@@ -73,7 +76,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Takes the lock if that needs no waiting. It may fail while another thread begins to wait.
+    /// Takes the lock if that needs no waiting. Never blocks. May also fail while another thread
+    /// begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
@@ -85,8 +89,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if self.take_thin() { Ok(()) } else { self.enter(&wait.begin()) }
     }
 
-    /// Releases the lock. Nothing touches it after another thread can have it, so the next owner
-    /// may free it even before this returns.
+    /// Releases the lock. The call does not touch the lock after another thread can acquire it, so
+    /// the next owner may free it even before the call returns.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -117,8 +121,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Gives the full lock back to the pool, unless somebody holds it or waits. Returns whether the
-    /// lock has none now. Others may use it meanwhile.
+    /// Gives the full lock back to the pool, unless somebody holds the lock or waits for it.
+    /// Returns whether it has none now. Other threads may use the lock meanwhile.
     pub fn trim(&self) -> bool {
         if self.try_full() {
             // Taken, so it stays.
@@ -207,7 +211,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
-    /// The way in where one exchange does not do.
+    /// The slow way in.
     fn enter(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut looks = 0;
         let mut collision = Collision::none();
@@ -261,8 +265,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Takes the full lock without going to sleep for it. `Some` if it did: whether the lock was
-    /// free, and nobody waited.
+    /// Takes the full lock without sleeping. If it succeeds, `Some` says whether the lock was free
+    /// and nobody waited.
     fn take_awake(
         &self,
         full: &Turns<P>,
@@ -356,8 +360,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     // ---- out ----
 
-    /// The short way out where others wait, as [`lock_marked`](Self::lock_marked) is the way in; or the
-    /// long one.
+    /// The short way out while others wait, like [`lock_marked`](Self::lock_marked) on the way in; or
+    /// the long one.
     ///
     /// # Safety
     /// The caller holds the lock, so `place` is its slot's.
@@ -376,7 +380,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(never)]
     unsafe fn unlock_elsewhere(&self, place: Place, fair: bool) {
         if self.slot(place).full.follows.get() {
-            // The caller holds the thin lock; whoever has the full one is next.
+            // The caller holds the thin lock; the holder of the full lock is next.
             self.leave_thin();
             return;
         }
@@ -387,7 +391,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[cold]
     fn leave_thin(&self) {
         let Some(name) = self.solo.leave_noted() else { return };
-        // Relaxed: published with the note; or by now it is another's, who is woken in vain.
+        // Relaxed: published with the note. By now the slot may be another lock's, whose thread is
+        // woken needlessly.
         let sleeper = self.slot(Place::inflated(name)).full.sleeper.load(Ordering::Relaxed);
         // SAFETY: the address of a parker in a thread record, which is never freed.
         unsafe { &*(sleeper as *const Parker<P>) }.unpark();
@@ -437,11 +442,11 @@ impl<P: PooledPlatform> Inflates for ThinMutex<P> {
 
 // ---- a seat in the queue ----
 //
-// A place in the mutex's queue for a thread that sleeps, and is told nothing: whoever would wake it
-// while somebody has the mutex queues it instead, and the release wakes it.
+// A place in the mutex's queue for a thread that goes on sleeping: if the mutex is held, a thread
+// that would wake the sleeper queues it instead, and the release wakes it.
 //
-// Only an inflated mutex has a queue. The place keeps it inflated, as that of any thread that waits
-// does: the slot is pinned for the thread that sleeps, which pays the pin back once it has the mutex.
+// Only an inflated mutex has a queue. Like any waiter, the seat keeps the mutex inflated: the slot
+// is pinned for the sleeping thread, which removes the pin once it has the mutex.
 
 /// A sleeping thread's place in the queue of a [`ThinMutex`].
 #[doc(hidden)]
@@ -453,7 +458,8 @@ struct Queued<P: PooledPlatform> {
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {
-    /// A seat for `thread`, if that sleeps; `None` if nobody has the mutex, or it has no queue.
+    /// A seat for `thread`, if that sleeps; `None` if nobody holds the mutex, or the mutex has no
+    /// queue.
     pub(crate) fn seat(&self, thread: &'static Sleeper<P>) -> Option<Seat<P>> {
         let place = self.load();
         let slot = place.is_inflated().then(|| self.slot(place))?;
@@ -467,8 +473,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Some(Seat(MayDangle::new(Queued { waiter, pin })))
     }
 
-    /// The calling thread was given the seat, and [queued](Seat::queue) or is just being: waits until
-    /// it has the mutex.
+    /// The calling thread was given the seat, and [has been queued](Seat::queue) or is just being
+    /// queued: waits until it has the mutex.
     #[cold]
     pub(crate) fn lock_seated(&self, seat: &Seat<P>) {
         let slot = seat.slot();

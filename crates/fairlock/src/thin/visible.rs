@@ -1,51 +1,57 @@
-//! Readers that no lock counts: each is in the record of its thread.
+//! Visible readers: no lock counts them, but each is in the record of its thread.
 //!
-//! A visible lock has a name that no other lock has, or will have: a number in its word. A reader *shows* that
-//! name in a slot of its thread's record, looks at the word once more, and if that still has the name it is
-//! in. It takes no locked instruction, and writes no line that another CPU reads, but for a scan.
+//! A visible lock has a name that no other lock has, or will have: a number in its word. A reader
+//! *shows* that name in a slot of its thread's record, looks at the word once more, and if that
+//! still has the name it is in. It executes no locked instruction, and writes no line that another
+//! CPU reads, except in a scan.
 //!
 //! To revoke the name, a thread
 //!
-//! 1. gives a full lock [`HELD`] more readers than the word counted: *units*, one for each reader that there could be, so
-//!    that no writer gets in and a reader may leave by the count whether or not it is counted yet;
+//! 1. gives a full lock [`HELD`] more readers than the word counted: *units*, one for each possible
+//!    reader, so that no writer gets in, and a reader may leave by the count even before it is
+//!    counted;
 //! 2. changes the word to name that full lock;
 //! 3. has the stores of all CPUs made visible ([`System::process_barrier`](crate::platform::System));
 //! 4. *moves* the readers that it finds in records into the count: marks each slot as moved, which gives the reader
 //!    one of the units;
 //! 5. gives up the units that are left.
 //!
-//! From there on the lock is any full lock, and everything else that a writer does and is promised is as for
-//! any. Nobody waits for a reader that is visible, and no reader wakes anybody.
+//! From then on the lock is like any full lock, also in what writers do and are promised. Nobody
+//! waits for a visible reader, and a visible reader wakes nobody.
 //!
-//! A full lock becomes visible as it is, and keeps its slot: beside readers that always overlap it would not become
-//! thin. A reader inside gives the full lock the units, and then changes the word. So no writer is in the full lock meanwhile,
-//! and whoever is counted there leaves by the count, as ever.
+//! A full lock becomes visible without becoming thin, and keeps its slot: with readers that always
+//! overlap it would never become thin. A reader inside gives the full lock the units, and then
+//! changes the word. So no writer is in the full lock meanwhile, and counted readers leave by the
+//! count, as always.
 //!
 //! Rules:
 //!
 //! * V1. *A name is used once.* So the word of a lock that was moved, dropped or forgotten leads to nobody else's
 //!   readers, and neither does a slot that a forgotten guard left.
-//! * V2. *The readers of a lock are the slots with its name that are not marked as moved, and those that it
-//!   counts.* It makes no difference whose is which: a thread that leaves takes off any. So a guard may be given up
-//!   by another thread, and the record of a thread that ended may be used by the next one, whatever is in it.
+//! * V2. *The readers of a lock are the slots with its name that are not marked as moved, and those
+//!   that it counts.* They are interchangeable: a thread that leaves removes any of them. So a
+//!   guard may be released by another thread, and the record of a thread that ended may be used by
+//!   the next one, whatever is in it.
 //! * V3. *A slot is marked only between `scans` being raised and lowered, and only if its name was seen in it
 //!   after that.* So the owner, after it has cleared the slot, needs to look only at its own record and at
 //!   `scans`: the lock may be gone.
 //! * V4. *Whether a slot was marked is decided in one word of the record*, `moved`: by the exchange of the
 //!   revoker, which fails if the owner has changed the word since the slot was seen, or by that of the owner.
 //! * V5. *An owner does not show a name in a slot that is marked* before it has taken the mark off.
-//! * V6. *Nobody waits at a full lock that is visible.* Who is to wait has pinned the slot first, and then sees the word;
-//!   who makes the lock visible changes the word first, looks at the pins then, and revokes the name if there are any.
-//!   Both change the pins, so one of the two sees the other.
+//! * V6. *Nobody waits at a full lock that is visible.* A thread that has to wait pins the slot
+//!   first, and then reads the word; a thread that makes the lock visible changes the word first,
+//!   then looks at the pins, and revokes the name if there are any. Both change the pins, so one of
+//!   the two sees the other.
 //!
 //! # Orderings
 //!
 //! The reader's store to the slot and its load that follows are ordered by
-//! [`light_fence`](crate::platform::System), which on Linux is none for the CPU. The barrier of the revoker stands
-//! for a fence in each other thread, between some two of its steps. If that is after the reader's store, the
-//! scan sees the slot; if it is before, the reader's load sees the changed word, and, when it leaves, `scans`. Whoever
-//! gets in after the scan has acquired what readers have released: a slot that is cleared, a change of
-//! `moved`, or the count. Models take both fences for full ones of the CPU; `tests/barrier.rs` tries the real ones.
+//! [`light_fence`](crate::platform::System), which on Linux is none for the CPU. The barrier of the
+//! revoker acts as a fence in each other thread, between some two of its steps. If that is after
+//! the reader's store, the scan sees the slot; if it is before, the reader's load sees the changed
+//! word, and, when it leaves, `scans`. A thread that gets in after the scan has acquired what
+//! readers have released: a cleared slot, a change of `moved`, or the count. Models use full fences
+//! of the CPU for both; `tests/barrier.rs` tries the real ones.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -59,8 +65,9 @@ use crate::wait::WATCH_NS;
 /// More than there can be readers in records.
 pub(super) const HELD: usize = 1 << (usize::BITS / 2);
 
-/// How much longer than revoking takes nobody wrote a lock that becomes visible; it is watched for as many times that at
-/// most. In times what revoking takes; compared with the time since the lock is watched.
+/// A lock becomes visible if nobody wrote it for this many times as long as revoking takes; it is
+/// watched for at most as many times that. In times what revoking takes; compared with the time
+/// since the lock is watched.
 pub(super) const WORTH: u64 = 16;
 
 /// The records of a platform's threads that have been readers of visible locks, and what else such locks share.

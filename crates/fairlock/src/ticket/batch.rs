@@ -1,4 +1,4 @@
-//! How large a batch is: always the same, or as large as pays.
+//! The size of a batch: fixed, or adapted to what the end of a batch costs.
 
 use super::word::{BATCH_LIMIT, Word};
 use crate::wait::SOON_NS;

@@ -1,40 +1,41 @@
 //! Giving up a ticket: waits that end at a deadline, by a signal or by a token.
 //!
-//! A ticket cannot be given back, as later ones have been counted from it. But it need not be
-//! served: it is *retired*, which counts it in the head and in what its batch has spent, as a
-//! service does. So the other tickets stay what they are, in the batches they are of, and no waiter
-//! is overtaken by more than if nobody had given up.
+//! A ticket cannot be given back, as later ones have been counted from it. Instead of being served
+//! it is *retired*, which counts it in the head and in its batch as a service does. So the other
+//! tickets and their batches stay the same, and no waiter is overtaken by more threads than if
+//! nobody had given up.
 //!
-//! The waiter leaves an entry (its own if it was parked, or one that it pushes now). The entry is
-//! listed as those of parked waiters are, and says that nobody waits. A holder retires the ticket:
+//! The waiter leaves an entry (its own if it was parked, or one that it pushes now) in the list of
+//! parked waiters. The entry says that nobody waits. A holder retires the ticket:
 //!
-//! * *of the current batch* when its release would kick the waiter; then it looks for another;
+//! * *of the current batch* when its release would kick the waiter; then it looks for another
+//!   waiter;
 //! * *of a later batch* when it begins that batch, if the ticket is at the head: a batch begins
-//!   behind such tickets, so somebody waits with its first one. Others of the batch are retired
-//!   later, as above.
+//!   behind retired tickets, so a thread waits with its first one. Other tickets of the batch are
+//!   retired later, as above.
 //!
 //! So short attempts do not use up the batch, as long as there are others to kick.
 //!
-//! *The first in line* has LOCK while it waits for a solo holder (see `solo`). If it gives up it
-//! withdraws, by a release that does not set SERVING: so the next one that has LOCK looks at `solo`
-//! again.
+//! *The first in line* has LOCK while it waits for a solo holder (see `solo`). If it gives up, it
+//! withdraws by a release that does not set SERVING, so the next thread that gets LOCK looks at
+//! `solo` again.
 //!
-//! *Nothing is lost.* A release leaves LOCK free only if somebody of the current batch is awake,
-//! kicked or responsible (invariant 4 of `park`), or if nobody waits at all. A thread that gives up
-//! looks at the word in the step that announces its entry: if LOCK is free and its turn has come,
-//! it does not give up. Otherwise there is a release to come, which finds the entry: as one to
-//! kick, and then its waiter is awake and looks again, or as one given up. A thread that comes back
-//! is like any waiter that is parked.
+//! *No wake-up is lost.* A release leaves LOCK free only if a waiter of the current batch is awake,
+//! kicked or responsible (invariant 4 of `park`), or if nobody waits. A thread that gives up looks
+//! at the word in the step that announces its entry: if LOCK is free and its turn has come, it does
+//! not give up. Otherwise a later release finds the entry. If the thread has not given up by then,
+//! it is kicked, and looks again; if it has, its ticket is retired. A thread that comes back is
+//! like any parked waiter.
 //!
 //! *Places.* The entry outlives the wait, so it is in a place that belongs to the thread's record
 //! and is never freed. A thread that comes again for the same lock finds its place there, with its
-//! ticket, unless that was retired. So a thread that waits in a loop of short attempts has its turn
-//! as if it waited all the time, but for the instants between two attempts. It does not compete at
-//! each attempt, as a thread that has just come does, but sleeps until it is kicked: otherwise all
-//! threads that try again and again would keep those that have the lock from their work. A thread
-//! has one place for each lock, so there are no more tickets given up than threads. The place knows
-//! the lock by its name, a number that the lock gets when somebody first gives up, and by its
-//! address: a lock that was moved, or made where another one was, is not taken for it.
+//! ticket, unless the ticket was retired. So a thread that waits in a loop of short attempts has
+//! its turn as if it waited all the time, except for the instants between two attempts. It does not
+//! compete at each attempt, as a newly arrived thread does, but sleeps until it is kicked:
+//! otherwise all threads that retry would keep the holders from their work. A thread has one place
+//! for each lock, so there are no more given-up tickets than threads. The place identifies the lock
+//! by its name, a number that the lock gets when somebody first gives up, and by its address: a
+//! lock that was moved, or made where another one was, is not mistaken for it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -24,7 +24,7 @@ pub struct TicketLock<P: Platform, S: BatchSize>(MayDangle<Parts<P, S>>);
 #[repr(C)] // the words first: what follows is touched with them
 pub struct Parts<P: Platform, S: BatchSize> {
     pub(super) word: AtomicWord<P>,
-    /// Who holds the lock without a ticket, as long as nobody takes one.
+    /// The holder without a ticket, while nobody takes one.
     pub(super) solo: Solo<P>,
     pub(super) inbox: Inbox<P>,
     pub(super) hints: AtomicHints<P>,
@@ -68,8 +68,8 @@ fn whole() -> bool {
     *WHOLE.get_or_init(|| std::env::var_os("FAIRLOCK_LOOM_WHOLE").is_some())
 }
 
-/// What the caller has when it has LOCK. `Ok`: the lock. An error: the wait for the solo holder has
-/// ended without the lock, and the caller has to withdraw.
+/// The result for a caller that has LOCK. `Ok`: it has the lock. An error: its wait for the solo
+/// holder ended without the lock, and the caller has to withdraw.
 pub(super) type Taken = Result<(), WaitError>;
 
 // SAFETY: `own` and `ticketed` are touched by the holder of the lock only, which
@@ -80,8 +80,8 @@ unsafe impl<P: Platform, S: BatchSize> Sync for TicketLock<P, S> {}
 unsafe impl<P: Platform, S: BatchSize> Send for TicketLock<P, S> {}
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
-    /// Whether locks give tickets only, with no solo holders: so it is in model checks of what uses
-    /// a lock (batches of 8 and more), but not in those of the whole lock.
+    /// Whether locks have no solo holders, only tickets, as in model checks of code that uses a
+    /// lock (batches of 8 and more), but not in those of the whole lock.
     #[inline(always)]
     fn tickets_only() -> bool {
         #[cfg(fairlock_loom)]
@@ -132,7 +132,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         lock
     }
 
-    /// Takes the lock; blocks until it has it. A thread that holds it waits for itself, for ever.
+    /// Takes the lock; blocks until it has it. A thread that already holds the lock deadlocks.
     #[inline]
     pub fn lock(&self) {
         if !self.take_solo() {
@@ -140,9 +140,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// As [`lock`](Self::lock), for threads that do little between two sections. A thread that meets
-    /// another one again and again stands back for some microseconds before it takes its ticket.
-    /// Meanwhile the other has the lock to itself, and what it guards stays in one CPU's caches.
+    /// As [`lock`](Self::lock), for threads that do little between two sections. A thread that
+    /// repeatedly contends with another stands back for some microseconds before it takes its
+    /// ticket. Meanwhile the other has the lock to itself, and the guarded data stays in one CPU's
+    /// caches.
     #[inline]
     pub fn lock_with_backoff(&self) {
         if !self.take_solo() {
@@ -151,7 +152,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// Takes the lock if that needs no waiting and overtakes nobody of an earlier batch; otherwise
-    /// returns `false`. Never blocks. May also fail when another thread does the same at that moment.
+    /// returns `false`. Never blocks. May also fail if another thread tries at the same moment.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
@@ -173,8 +174,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         unsafe { self.release(false) }
     }
 
-    /// Releases the lock; if others wait for it now, those of their batch have it before
-    /// anyone who comes later, the caller included. That ends the batch early.
+    /// Releases the lock; if threads of the current batch wait, they acquire it before any thread
+    /// that comes later, the caller included. That ends the batch early.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -218,8 +219,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         word.outstanding() > u32::from(served)
     }
 
-    /// Relaxed: whatever is decided from it is confirmed by a
-    /// read-modify-write of the word.
+    /// Relaxed: every decision based on it is confirmed by a read-modify-write of the word.
     #[inline]
     pub(super) fn load(&self) -> Word {
         self.word.load(Ordering::Relaxed)

@@ -1,25 +1,24 @@
 //! The batched ticket lock: fair by construction, and still fast when there
 //! are more threads than CPUs.
 //!
-//! A ticket lock serves its waiters in the order they came, and collapses when
-//! the next in line is not running. Here tickets come in *batches*: batches
-//! are served in order, and within the batch whose turn it is whoever runs may
-//! go first. So a waiter is overtaken by fewer waiters than a batch has, and
-//! each gets its turn before the next batch starts.
+//! A ticket lock serves its waiters in order of arrival, and collapses when the next in line is not
+//! running. Here tickets come in *batches*: batches are served in order, and within the current
+//! batch any running waiter may go first. So fewer waiters overtake a waiter than a batch has
+//! tickets, and each gets its turn before the next batch starts.
 //!
-//! * [`BatchedTicketLock`]: batches of a fixed size; 1 is a ticket lock.
+//! * [`BatchedTicketLock`]: batches of a fixed size; with size 1 it is a plain ticket lock.
 //! * [`AdaptiveTicketLock`]: batches whose size follows what the end of a batch costs
 //!   ([`Adaptive`]), up to a maximum. Nearly as fast as an unfair lock, and still nobody waits
 //!   much longer than a batch takes.
 //!
-//! As long as nobody waits, nobody takes a ticket: see `solo`.
+//! While nobody waits, nobody takes a ticket: see `solo`.
 //!
-//! Waiters spin for a bounded time and then park. The holder kicks them. While the batch still
-//! takes new tickets it does so sparingly, since whoever runs can take the lock without a wake-up.
-//! Once the batch takes no more, its stragglers are all that keeps the next batch waiting: then the
-//! holder kicks as many at once as can run, and the first of those that wait for the next batch
-//! yield their CPUs to them. If the stragglers do not come all the same, since the system runs
-//! something else, the batch goes on without them for a while: see `reopen`.
+//! Waiters spin for a bounded time and then park; a release kicks them. While the batch still gives
+//! out tickets, releases kick sparingly, since any running thread can take the lock without a
+//! wake-up. Once the batch gives out no more, only its stragglers keep the next batch waiting. Then
+//! a release kicks as many as can run at once, and the first waiters of the next batch yield their
+//! CPUs to them. If the stragglers still do not come, because the system runs something else, the
+//! batch goes on without them for a while: see `reopen`.
 //!
 //! A wait may end at a deadline, by a signal or by a token (feature `alloc`): `give_up` says
 //! what becomes of the ticket.

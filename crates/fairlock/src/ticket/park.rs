@@ -5,21 +5,20 @@
 //!   inbox: newest -> … -> oldest    lot: first <-> … <-> last, by ticket
 //! ```
 //!
-//! The lot is protected by the very lock it belongs to: a releaser looks at it *before* it lets the
-//! lock go, and takes out of it the threads to kick. After the release it touches thread records
-//! only, which are never freed, so the next owner may free the lock at once.
+//! The lot is protected by the very lock it belongs to: a releasing thread looks at the lot
+//! *before* the release, and takes out the threads to kick. After the release it touches only
+//! thread records, which are never freed, so the next owner may free the lock at once.
 //!
 //! Invariants:
 //! 1. A [`Parked`] is in its waiter's stack frame, which is not left before the waiter has LOCK and
-//!    the entry is out of inbox and lot. Or, if the wait may end otherwise, it is in a place that
-//!    is never freed (see `give_up`).
+//!    the entry is out of inbox and lot. If the wait may end without the lock, the entry is instead
+//!    in a place that is never freed (see `give_up`).
 //! 2. Inbox and lot hold entries of outstanding tickets only.
-//! 3. A waiter that raised INBOX after a push saw, in that same operation, that the lock was held
-//!    or served a batch that was not its own. So there is a release to come that sees INBOX, or
-//!    that has the waiter in its lot.
+//! 3. A waiter that set INBOX after a push saw, in the same operation, that the lock was held or
+//!    served another batch. So a later release sees INBOX, or has the waiter in its lot.
 //! 4. While LOCK is free and somebody waits, a waiter of the current batch is awake, or has been
-//!    kicked, or sleeps on the responsible waiter's timer. It does not give up but takes LOCK, if it looks before
-//!    anybody else.
+//!    kicked, or sleeps on the timer of the responsible waiter. If that waiter looks before any
+//!    other thread, it takes LOCK instead of giving up.
 
 use core::sync::atomic::Ordering;
 

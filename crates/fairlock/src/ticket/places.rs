@@ -1,4 +1,4 @@
-//! Where a thread waits for ticket locks, if that may end: see `give_up`.
+//! Where a thread waits for ticket locks, if the wait may end without the lock: see `give_up`.
 
 use core::cell::Cell;
 

@@ -1,24 +1,24 @@
 //! A batch goes on without its stragglers while they have no CPU.
 //!
-//! Once a batch takes no more tickets, only its stragglers may take the lock. One of them that was
-//! preempted, or woken behind other programs, would keep everybody else waiting for as long as the
-//! system pleases. So a waiter of the next batch that has a CPU and has seen the lock free for
-//! as long as a wake-up takes *reopens* the batch: it takes the lock, as do those before it in the line, and after
-//! them whoever comes, for as long as the shortest batch. Then the batch closes again. From one time to the next,
-//! the lock must have been free for twice as long, and the batch goes on for twice as long. So a
-//! straggler that was away for a while waits about as long again, and what is lost waiting for it
-//! is a small part of the time.
+//! Once a batch gives out no more tickets, only its stragglers may take the lock. A straggler that
+//! was preempted, or woken behind other programs, could keep everybody else waiting for as long as
+//! the system does not run it. So a waiter of the next batch that has a CPU and has seen the lock
+//! free for as long as a wake-up takes *reopens* the batch: that waiter takes the lock, as do the
+//! waiters ahead of it, and then any thread that comes, for as long as the shortest batch lasts.
+//! Then the batch closes again. For each further reopening the lock must have been free for twice
+//! as long, and the batch then stays open for twice as long. So a straggler that was away for a
+//! while waits about as long again, and little time is lost waiting for it.
 //!
-//! *The bound.* All tickets of a batch, served or given up, are no more than the largest batch has,
-//! however often it was reopened: so no waiter is overtaken by that many. A batch is reopened at
-//! most [`MOST_DOUBLINGS`] times, for 31 ms altogether, too: where sections are long, time runs out first. And after a fair
-//! release a batch is not reopened: those that wait are to go first, whether they have a CPU or
-//! not.
+//! *The bound.* A batch has no more tickets, served or given up, than the largest batch, however
+//! often it is reopened; so fewer threads than that overtake a waiter. Also, a batch is reopened at
+//! most [`MOST_DOUBLINGS`] times, for 31 ms altogether; with long sections this time runs out
+//! first. After a fair release a batch is not reopened: waiters then go first, whether they have a
+//! CPU or not.
 //!
 //! *How waiters know.* The holder says in the lock's `hints` how often the batch may still be
-//! reopened, before the release from which on that holds. A waiter reads the word with Acquire, and
-//! then the hints. If the word is the same when it takes the lock, no holder was there in between
-//! that could have changed them.
+//! reopened, before the release from which on that applies. A waiter reads the word with Acquire,
+//! and then the hints. If the word is unchanged when the waiter takes the lock, no holder can have
+//! changed the hints in between.
 
 use core::sync::atomic::Ordering;
 

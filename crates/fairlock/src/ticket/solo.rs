@@ -1,7 +1,7 @@
-//! Holding the lock without a ticket: what makes an uncontended acquire one
-//! read-modify-write, and its release a plain store.
+//! Holding the lock without a ticket: this makes an uncontended acquisition one read-modify-write,
+//! and its release a plain store.
 //!
-//! Two words: `word` has the tickets, `solo` a holder that has none.
+//! There are two words: `word` has the tickets, `solo` the holder without a ticket.
 //!
 //! ```text
 //! solo holder                        first in line, with ticket and LOCK
@@ -10,26 +10,26 @@
 //! ```
 //!
 //! *Exclusion.* Each side writes its own word and then looks at the other's. Both accesses of
-//! `solo` are read-modify-writes, so one comes first in its order of changes. If the solo holder's
-//! is first, the other side finds HELD. Otherwise the solo holder acquires what the other side
-//! released after it had taken LOCK: so it finds that the word is not IDLE.
+//! `solo` are read-modify-writes, so one of them comes first. If the solo holder's is first, the
+//! first in line finds HELD. Otherwise the solo holder acquires what the first in line released
+//! after taking LOCK, and so finds that the word is not IDLE.
 //!
 //! *Order.* Nobody takes the lock solo past a waiter: a thread that has `solo` keeps it only if it
-//! finds no ticket afterwards. Whoever has LOCK is served next, and only the first in line after
-//! IDLE (head 0) can meet a solo holder: from then on there are always tickets, until IDLE comes
-//! back. (Where a plain store stands between the waiter's changes of `solo` and the next solo
-//! holder's, the rules of the language do not have that holder see the ticket. It does see it on
-//! processors on which all agree about the order of stores, as on x86 and 64-bit Arm; elsewhere it
-//! may go first, and *Exclusion* holds all the same. Model checks have an exchange in place of the
-//! store, and with that the order is certain.)
+//! finds no ticket afterwards. The thread that has LOCK is served next. Only the first in line
+//! after IDLE (head 0) can meet a solo holder: from then on there are tickets, until the word is
+//! IDLE again. (If a plain store stands between the waiter's change of `solo` and that of the next
+//! solo holder, the language does not guarantee that this holder sees the ticket. It does see the
+//! ticket on processors on which all CPUs agree about the order of stores, as on x86 and 64-bit
+//! Arm; elsewhere it may go first, and *Exclusion* holds all the same. Model checks have an
+//! exchange in place of the store, which makes the order certain.)
 //!
 //! *Wake-up.* The first in line spins, then leaves its address in `solo` and sleeps. (If it gives
-//! up it takes the address back.) A solo holder that finds the word not IDLE takes the address out
-//! as it releases, and wakes that thread. A solo holder that found IDLE releases with a plain
-//! store. The store may wipe away an address that came in the instant between the look and the
-//! store: a store cannot tell. Hence the first in line always sleeps on a timer. In this case,
-//! which takes a preemption between two neighbouring instructions, it sleeps beside a free lock for
-//! as long as it has slept before, and for 1.6 ms at most ([`Naps`]).
+//! up, it takes the address back.) A solo holder that finds the word not IDLE takes the address out
+//! when it releases, and wakes that thread. A solo holder that found IDLE releases with a plain
+//! store, which may overwrite an address that came between the look and the store. Hence the first
+//! in line always sleeps on a timer. In that rare case, which takes a preemption between two
+//! neighbouring instructions, it sleeps beside a free lock for as long as it has slept before, but
+//! for at most 1.6 ms ([`Naps`]).
 //!
 //! *Freeing.* The last access of a release is to `solo`, or to a thread record, which is never
 //! freed.

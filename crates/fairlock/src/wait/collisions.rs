@@ -15,13 +15,13 @@ use core::cell::Cell;
 use super::WaitContext;
 use crate::system::System;
 
-/// See above: a numerator, and two for its denominator. In halves; compared with the average time
-/// between two collisions, for the average wait.
+/// The limit for *closely* (see above), in halves of the wait. In halves; compared with the average
+/// time between two collisions, for the average wait.
 const CLOSE: u64 = 3;
-/// One collision in so many is timed: from its beginning to the beginning of the next one. An average is
-/// that of the last so many timed, of which the last has this share; a thread stands back when so many
-/// have been timed, one after the other at the same mutex. In collisions; compared with those since the
-/// last timed one, and with those timed at this mutex.
+/// One collision in this many is timed, from its beginning to the beginning of the next one.
+/// Averages run over about this many timed collisions. A thread stands back only once this many
+/// have been timed, one after the other at the same mutex. In collisions; compared with those since
+/// the last timed one, and with those timed at this mutex.
 const ENOUGH: u32 = 4;
 /// How long a thread that stands back leaves the mutex to the others. In ns, a wake-up; compared with the wait
 /// and the pause between two collisions, and with the time since it stood back.

@@ -8,8 +8,8 @@
 //! | [`give_way`] | yields its CPU | it has a CPU again |
 //! | [`sleep`](WaitContext::sleep) | sleeps at its parker | it is woken, or its time is over |
 //!
-//! A lock says what its threads look at, and how long they stay on each rung. A time ends at the
-//! deadline of the wait, too. The numbers here are those that mean the same at every lock.
+//! A lock says what its threads look at, and how long they stay on each rung; the deadline of a
+//! wait ends every rung. The numbers here mean the same at every lock.
 
 use core::cell::Cell;
 use core::fmt;
@@ -29,8 +29,8 @@ pub enum WaitError {
     Interrupted,
     /// The token was cancelled.
     Cancelled,
-    /// No more readers can be counted: 2^54 hold the lock, or 2^22 where a pointer has 32 bits.
-    /// Forgotten guards count.
+    /// No more readers can be counted: 2^54 hold the lock, or 2^22 with 32-bit pointers. Forgotten
+    /// guards count.
     TooManyReaders,
 }
 
@@ -47,12 +47,13 @@ impl fmt::Display for WaitError {
 
 impl core::error::Error for WaitError {}
 
-/// For how long, and until what, a thread is ready to wait.
+/// When a wait ends without success: never, or by a deadline, a token or a signal.
 ///
-/// A deadline, a token and signals can be combined; the first of them ends the wait. What can be had at
-/// once is had, even if the deadline is over or the token is cancelled. Waits are *cancel safe*: one
-/// that ends without what it waited for leaves nothing behind, and threads that were behind it in the
-/// queue move up. One that gets it at the very instant at which it would end keeps it.
+/// A deadline, a token and signals can be combined; the first of them ends the wait. A lock that is
+/// free is taken even if the deadline has passed or the token is cancelled. Waits are *cancel
+/// safe*: a wait that ends without the lock leaves nothing behind, and threads behind it in the
+/// queue move up. A wait that is granted the lock at the instant at which it would end keeps the
+/// lock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -112,8 +113,8 @@ impl<'a, P: System> Wait<'a, P> {
         Self::ending(End::At(deadline))
     }
 
-    /// As before, or until a signal handler runs in this thread while it sleeps, with or without
-    /// `SA_RESTART`; then it ends with [`Interrupted`](WaitError::Interrupted).
+    /// The same wait, but it also ends, with [`Interrupted`](WaitError::Interrupted), when a signal
+    /// handler runs in this thread while it sleeps (with or without `SA_RESTART`).
     ///
     /// A handler that ran just before the thread fell asleep is not noticed. If none may be
     /// missed, let the handler [cancel](super::CancelToken::cancel) a token instead, or send the signal
@@ -122,7 +123,7 @@ impl<'a, P: System> Wait<'a, P> {
         Self { interruptible: true, ..self }
     }
 
-    /// Whether the wait may end in vain.
+    /// Whether the wait may end without success.
     pub(crate) const fn can_end(&self) -> bool {
         !matches!(self.end, End::Never) || self.interruptible || self.cancel.is_some()
     }
@@ -176,7 +177,7 @@ pub(crate) trait Cancels<P: System>: Sync + fmt::Debug {
     fn unlist(&self, thread: &'static Sleeper<P>);
 }
 
-/// A [`Wait`] that has begun: one slow path serves every way to wait, and this says which one it is.
+/// A [`Wait`] that has begun. One slow path serves all kinds of waits; this says which kind it is.
 pub struct WaitContext<'a, P: System> {
     /// Give up at this time.
     pub(crate) deadline: Option<u64>,
@@ -194,14 +195,15 @@ impl<P: System> WaitContext<'_, P> {
         Wait::from(self).can_end()
     }
 
-    /// Where `thread`, the calling one, sleeps for a ticket lock. If the wait may end this is not
-    /// where its queue locks put it to sleep: a token wakes the other parker.
+    /// Where `thread`, the calling one, sleeps for a ticket lock. If the wait may end without the
+    /// lock, that is not where queue locks put the thread to sleep, as a token wakes the other
+    /// parker.
     pub(crate) fn parker(&self, thread: &'static Sleeper<P>) -> &'static Parker<P> {
         if self.can_end() { &thread.parker } else { &thread.ticket_parker }
     }
 
-    /// Runs `wait` of `thread`, the calling one, so that a cancellation wakes it. `wait` looks whether
-    /// it has [expired](Self::expired) before it sleeps.
+    /// Runs `wait` of `thread`, the calling one, so that a cancellation wakes the thread. `wait`
+    /// checks whether it has [expired](Self::expired) before the thread sleeps.
     pub(crate) fn listed<R>(&self, thread: &'static Sleeper<P>, wait: impl FnOnce() -> R) -> R {
         let _unlists = self.cancel.map(|token| Listed::new(token, thread));
         wait()
@@ -269,8 +271,8 @@ impl<P: System> Sleeper<P> {
         }
     }
 
-    /// Whether the thread sleeps at its parker, or is about to. In the child of a fork, those of its
-    /// parent have records as they were, and seem to sleep for ever.
+    /// Whether the thread sleeps at its parker, or is about to. In the child of a fork, the records
+    /// of the parent's threads stay as they were, so sleeping ones seem to sleep for ever.
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) fn is_asleep(&self) -> bool {
         // Relaxed: nobody else is there when it changes.
@@ -284,20 +286,20 @@ impl<P: System> Sleeper<P> {
         self.process.store(fork::number(), Ordering::Relaxed);
     }
 
-    /// For locks written against [`Platform`](crate::platform::Platform) elsewhere: the calling thread, whose record this is,
-    /// sleeps until [`unpark`](Self::unpark). An `unpark` before the call ends it at once. May
-    /// return early for no reason: the caller looks again.
+    /// For locks of other crates on a [`Platform`](crate::platform::Platform): the calling thread,
+    /// whose record this is, sleeps until [`unpark`](Self::unpark). An `unpark` before the call
+    /// ends it at once. May return spuriously, so the caller has to check its condition again.
     pub fn park(&self) {
         self.ticket_parker.park(None, false);
     }
 
-    /// As [`park`](Self::park), until `deadline` (nanoseconds of [`System::now`]) at most.
+    /// As [`park`](Self::park), but at most until `deadline` (nanoseconds of [`System::now`]).
     pub fn park_until(&self, deadline: u64) {
         self.ticket_parker.park(Some(deadline), false);
     }
 
-    /// Ends the thread's current [`park`](Self::park), or its next one. What happened
-    /// before is seen after it.
+    /// Ends the thread's current [`park`](Self::park), or its next one. What happened before the
+    /// `unpark` is visible after the `park`.
     pub fn unpark(&self) {
         self.ticket_parker.unpark();
     }
@@ -327,8 +329,8 @@ impl<P: System> Parker<P> {
         Self { word: P::AtomicU32::new(EMPTY) }
     }
 
-    /// Drops a notification, most likely left over from an earlier wait. It would do no harm, but cost
-    /// one turn of the caller's loop.
+    /// Drops a notification, most likely left over from an earlier wait: it would do no harm, but
+    /// cost one turn of the caller's loop.
     pub(crate) fn forget_notification(&self) {
         // Acquire, as in `park`: the notification may belong to a wait that still goes on (a thread may
         // wait for a condition variable's queue lock meanwhile), and that wait reads what was published
@@ -388,30 +390,33 @@ impl<P: System> CancelLinks<P> {
     }
 }
 
-/// How often a thread that finds a lock taken looks again, awake, before it queues, where each thread at the lock can
-/// have a CPU: for 13 us altogether, about what it costs to sleep and be woken. Not in models, whose clock stands still: there
-/// more looks would only be more schedules. In looks; compared with those of this wait.
+/// How often a thread that finds a lock taken looks again, awake, before it queues, if each thread
+/// at the lock can have a CPU: for 13 us altogether, about the cost of a sleep and a wake-up. Fewer
+/// in models, whose clock stands still: there more looks would only be more schedules. In looks;
+/// compared with those of this wait.
 const LOOKS: u32 = if cfg!(fairlock_loom) { FEW_LOOKS } else { 6 };
-/// The same where other threads want the CPU: for 1.4 us altogether. In looks; compared with those of this wait.
+/// The same if other threads want the CPU: for 1.4 us altogether. In looks; compared with those of
+/// this wait.
 pub(crate) const FEW_LOOKS: u32 = 3;
 /// The first pause between two such looks; each is twice as long as the one before. In ns, eight transfers of a
 /// line; compared with the time since the last look, or since a lock was seen free.
 pub(crate) const LOOK_NS: u64 = 200;
-/// More than a thread that runs needs to leave a lock, or to come back to it. In ns, a wake-up and a switch on one CPU;
-/// compared with the time since the thread came, or since the last look; elsewhere it is the length of a pause.
+/// Longer than a running thread takes to leave a lock, or to come back to it. In ns, a wake-up and
+/// a switch on one CPU; compared with the time since the thread came, or since the last look;
+/// elsewhere it is the length of a pause.
 pub(crate) const SOON_NS: u64 = 2_000;
 /// How long a thread that may have the lock soon watches it before it sleeps or queues: a waiter that has just
 /// been told that it is next or was woken, an upgrader while readers are inside, and one that has just come to
 /// a range. In ns, half of a wake-up on an idle CPU; compared with the time since it was told, woken, came, or began to
 /// drain the lock.
 pub(crate) const WATCH_NS: u64 = 10_000;
-/// About what it takes to be woken, where there is a CPU: whoever can expect its turn sooner stays
-/// awake. In ns, two wake-ups on a CPU that was long idle; compared with the time since the thread came, or since its turn
-/// was to begin; elsewhere it is the length of a sleep.
+/// About how long a wake-up takes if a CPU is free: a thread that can expect its turn sooner stays
+/// awake. In ns, two wake-ups on a CPU that was long idle; compared with the time since the thread
+/// came, or since its turn was to begin; elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
-/// What was tried in vain is put off for twice as long as before, so many times: sleeps that nobody may end,
-/// staying awake for a notification, trials of turns, waits for stragglers, looks at the clock. In doublings; compared with those since it last
-/// was of use.
+/// How many times the interval doubles before something that was of no use is tried again: sleeps
+/// that nobody may end, staying awake for a notification, trials of turns, waits for stragglers,
+/// looks at the clock. In doublings; compared with those since it last was of use.
 pub(crate) const MOST_DOUBLINGS: u32 = 5;
 
 impl<P: System> WaitContext<'_, P> {

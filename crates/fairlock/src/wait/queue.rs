@@ -1,5 +1,5 @@
-//! Waiters of a lock: the place of one in its thread's frame, the FIFO queue of them, and the list of
-//! threads to wake. And the [`List`] that each queue of the crate consists of.
+//! Waiters of a lock: a waiter in its thread's stack frame, the FIFO queue of waiters, and the list
+//! of threads to wake; and the [`List`] that each queue of the crate is made of.
 
 use core::cmp;
 use core::mem::MaybeUninit;
@@ -388,8 +388,8 @@ pub(crate) struct WakeList<P: System, const MOST: usize = MAX_WAKES> {
 /// How many waiters one release wakes at most. In waiters; compared with those granted in one go.
 pub(crate) const MAX_WAKES: usize = 256;
 
-/// As many as are woken together where each of them wakes others. In waiters; compared with those
-/// on the list.
+/// How many are woken together if each of them wakes others. In waiters; compared with those on the
+/// list.
 pub(crate) const FEW_WAKES: usize = 8;
 
 impl<P: System, const MOST: usize> WakeList<P, MOST> {

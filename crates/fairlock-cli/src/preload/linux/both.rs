@@ -222,7 +222,7 @@ fn verdict(change: Estimate) -> String {
     if change.is_certain() {
         format!("{} times as long ({interval})", times(change.value))
     } else {
-        format!("no difference that these runs can tell ({interval})")
+        format!("no difference that these runs can show ({interval})")
     }
 }
 

@@ -104,7 +104,7 @@ impl Report {
             };
         }
         if self.locks.is_empty() && self.unreadable == 0 {
-            return "fairlock: the program took none of the locks that are served\n".into();
+            return "fairlock: the program took no lock that fairlock replaces\n".into();
         }
         let (shown, others) = self.shown();
         let mut text = format!("\n{}", self.table(&shown, width));

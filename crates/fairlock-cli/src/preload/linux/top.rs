@@ -127,7 +127,7 @@ fn folder_of(process: u32) -> Result<Option<PathBuf>, Error> {
         Error::failed(match error.kind() {
             io::ErrorKind::NotFound => format!("there is no process {process}: `ps` lists them"),
             io::ErrorKind::PermissionDenied => {
-                format!("cannot look at process {process}: run this as the user whose it is")
+                format!("cannot look at process {process}: run this as the user that owns it")
             }
             _ => format!("cannot look at process {process}: {path}: {error}"),
         })
@@ -136,7 +136,7 @@ fn folder_of(process: u32) -> Result<Option<PathBuf>, Error> {
     let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
     let value = told.filter(|value| !value.is_empty()).ok_or_else(|| {
         Error::failed(format!(
-            "nothing is recorded of the locks of process {process}: start it with `fairlock run`"
+            "the locks of process {process} are not recorded: start it with `fairlock run`"
         ))
     })?;
     let folder = Path::new("/proc").join(process.to_string()).join("cwd");

@@ -95,7 +95,7 @@ fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Tabl
     let tables = [
         table("Locks", locks, &of_locks()[one..], names, 1),
         table("Where was waited", &waiters, &of_stacks(), 1, 1),
-        table("Where it was released that was held meanwhile", &holders, &of_stacks(), 1, 1),
+        table("Where the lock was released that they waited for", &holders, &of_stacks(), 1, 1),
         table("The longest waits", &waits, &of_waits()[one..], names, 3),
         table("Waiting for what nobody holds", &sleeps, &of_sleeps()[one..], names, 1),
         document.threads.as_ref().map(of_threads),

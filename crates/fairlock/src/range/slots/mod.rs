@@ -1,9 +1,9 @@
 //! The fast way: ranges in slots.
 //!
-//! A range that meets nobody takes a slot by one compare-exchange of the state word, which also
-//! shows who was there before. Its thread then writes the range into the slot, looks at the ranges
-//! of those that concern it, and later leaves by one subtraction. Word and first slots share a
-//! cache line, so between two CPUs an acquisition moves one line, as that of a plain lock does.
+//! A range takes a slot by one compare-exchange of the state word, which also shows the slots that
+//! were taken before. Its thread then writes the range into the slot, looks at the ranges that may
+//! conflict, and later leaves by one subtraction. The word and the first slots share a cache line,
+//! so an acquisition moves one line between two CPUs, as that of a plain lock does.
 //!
 //! Of two ranges that come at the same time the second sees the first (see `word`), so the first
 //! never has to look twice. The second takes its slot back, which is a release like any other.

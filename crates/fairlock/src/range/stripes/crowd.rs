@@ -1,5 +1,5 @@
-//! Whether a lock is worth striping (see `stripes`), and for which size of regions. It is when
-//! slots ran out again and again; the size follows from the ranges that found none.
+//! Whether a lock is worth striping (see `stripes`), and the size of regions. It is worth striping
+//! when slots ran out repeatedly; the size follows from the ranges that found no slot.
 
 use alloc::vec::Vec;
 

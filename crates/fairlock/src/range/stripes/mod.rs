@@ -1,13 +1,13 @@
 //! Stripes: slots by address, for disjoint ranges on many CPUs.
 //!
-//! Everybody who takes a slot changes the state word, and a word can be handed from CPU to CPU some
-//! million times a second, whatever is done under the ranges. So when so many ranges are held at
-//! the same time that slots run out (`crowd`), positions are divided into *regions* of equal size,
-//! and a range that lies in one region takes a slot of the region's *stripe*: a cache line with a
-//! word and slots of its own. Then no line is written by everybody. Several regions share a stripe;
-//! their ranges look at each other there, and find that they do not overlap. A range that lies in
-//! two neighbouring regions takes a slot in each, for its part there, as if it were two: any range
-//! that is no longer than a region lies in two at most.
+//! Every thread that takes a slot changes the state word, and a word can move between CPUs only
+//! some million times a second. So when so many ranges are held at the same time that slots run out
+//! (`crowd`), positions are divided into *regions* of equal size, and a range that lies in one
+//! region takes a slot of the region's *stripe*: a cache line with a word and slots of its own.
+//! Then no line is written by all threads. Several regions share a stripe; their ranges look at
+//! each other there, and find that they do not overlap. A range that lies in two neighbouring
+//! regions takes a slot in each, for its part there, as if it were two: any range that is no longer
+//! than a region lies in two at most.
 //!
 //! A range of more regions, one that cannot be packed, and one that has to wait enter the tree, as
 //! without stripes. Tree and stripes are kept apart:
@@ -22,8 +22,8 @@
 //! the last range that touches a stripe has left the tree, the stripe opens again (`regions`
 //! counts).
 //!
-//! For a waiter the slots in its way are entered into the tree, as those of the lock itself are
-//! (`enter`), and `CLOSED` makes their holders tell the tree when they leave. That is simpler here,
+//! The slots in a waiter's way are entered into the tree, as for slots of the lock itself
+//! (`enter`), and `CLOSED` makes their holders tell the tree when they leave. This is simpler here,
 //! as a bit in a stripe's word is never set before the slot says which range it is for, and the
 //! slot is emptied after the bit is cleared.
 //!

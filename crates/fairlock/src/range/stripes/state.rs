@@ -1,6 +1,7 @@
-//! What the tree lock guards of the stripes: whether they are made, and whether they are of use.
+//! The state of the stripes that the tree lock guards: whether they exist, and whether they are of
+//! use.
 //!
-//! Striping is of use if, since the last look, several times as many ranges were had by stripes as
+//! Striping is of use if, since the last look, several times as many ranges were held in stripes as
 //! met a closed stripe, or closed one. The look is due when there were enough of the latter.
 
 /// How many times as many ranges have to be had by stripes as are not. In ranges had by stripes for

@@ -1,13 +1,13 @@
-//! When the lock is striped (see `stripes`), and when no longer.
+//! When striping (see `stripes`) begins and ends.
 //!
-//! Striping begins and ends under the tree lock; only the making of the stripes does not, or
-//! everybody would fall asleep at that lock meanwhile. With `STRIPED` set in the state word no slot
-//! of the lock itself is taken any more; those that are taken are entered into the tree. At the end
-//! all stripes are closed, and what is held there is entered into the tree. The size of regions is
-//! in each stripe's word as well: a thread that comes with another one is late. A holder that still
-//! has a slot when striping begins again keeps its stripe closed until it has left.
+//! Striping begins and ends under the tree lock, but the stripes are made without it, or all
+//! threads would fall asleep at that lock meanwhile. With `STRIPED` set in the state word no slots
+//! of the lock itself are taken; slots taken before are entered into the tree. At the end all
+//! stripes are closed, and ranges held there are entered into the tree. The size of regions is also
+//! in each stripe's word: a thread that comes with another size is late. A holder that still has a
+//! slot when striping begins again keeps its stripe closed until it has left.
 //!
-//! Striping ends when it is of no use any more: see `state`.
+//! Striping ends when it is no longer of use: see `state`.
 
 use alloc::boxed::Box;
 use core::cell::OnceCell;

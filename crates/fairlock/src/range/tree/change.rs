@@ -1,6 +1,6 @@
-//! What holders do under the tree lock: leave, and change what they hold. In the tree, waiters that
-//! this lets in are granted their ranges. A slot that somebody in the tree may count has an entry
-//! there that goes, or changes, with it (see `enter`).
+//! What holders do under the tree lock: leave, and change what they hold. Waiters in the tree that
+//! this lets in are granted their ranges. If a waiter in the tree may count a slot, the slot has an
+//! entry there, which is removed or changed together with it (see `enter`).
 
 use core::sync::atomic::Ordering;
 

@@ -1,21 +1,21 @@
-//! How ranges enter the tree, to be held or to wait, under the tree lock; and how that
-//! fits together with the slots. How they leave it is in `change`.
+//! How ranges enter the tree, to be held or to wait, under the tree lock, and how that works
+//! together with the slots. How ranges leave is in `change`.
 //!
 //! **Entering.** A thread that enters a range into the tree does three things in this order: it
 //! extends the hull, changes the word (`publish`), and looks at the slots that the word showed. A
-//! thread that takes a slot after that sees `TREE` and a hull that covers the range, and comes here
-//! to ask; one that took a slot before is seen.
+//! thread that takes a slot after that sees `TREE` and a hull that covers the range, and looks into
+//! the tree; a slot taken before that is seen.
 //!
 //! **Slots that somebody waits for.** A waiter counts entries of the tree, so a slot in its way is
-//! entered into the tree too (`migrate`), on the holder's behalf and ahead of the waiter. `QUEUED`
-//! makes the holder come here after it has left the slot, to take the entry out. An entry whose
-//! slot is free belongs to a holder on its way here, and the slot is not taken before that has
-//! come: with `QUEUED` set slots are taken under the tree lock only. Once nobody waits any more
-//! such entries are removed: the slot is enough.
+//! entered into the tree, too (`migrate`), on the holder's behalf and ahead of the waiter. `QUEUED`
+//! makes the holder take the entry out after it has left the slot. An entry whose slot is free
+//! belongs to a holder that is about to do so, and the slot is not taken before that is done: with
+//! `QUEUED` set slots are taken under the tree lock only. Once nobody waits, such entries are
+//! removed: the slot is enough.
 //!
-//! The range of a slot that is just being taken or left cannot be read yet. Its entry covers
-//! everything then. That may make a waiter wait for a range that does not concern it, but only for
-//! as long as that is held, and never for a holder that would not tell.
+//! The range of a slot that is just being taken or left cannot be read yet. Its entry then covers
+//! everything. That may make a waiter wait for a range that does not overlap, but only while that
+//! is held, and never for a holder that would not tell the tree.
 
 use core::sync::atomic::Ordering;
 

@@ -2,13 +2,13 @@
 //! also knows how far the ranges below each of its entries reach.
 //!
 //! With sixteen entries a block, 50,000 ranges are four levels deep, and a search that finds
-//! nothing touches one block, of seven cache lines, on each. What would be the left subtrees of a
-//! binary tree are entries side by side. The reach is kept twice, for all ranges and for writers
-//! only: so a reader does not walk over the readers beside it.
+//! nothing touches one block, of seven cache lines, on each. A binary tree would have subtrees
+//! where a block has entries side by side. The reach is kept twice, for all ranges and for writers
+//! only, so that a search for a reader skips other readers.
 //!
-//! A block that is full is split, unevenly at its end, so that ranges in ascending order fill their
-//! blocks. A block that is empty is taken out. Blocks are not merged: the depth is the logarithm of
-//! the largest number of ranges there has been since the tree was last near empty.
+//! A full block is split, unevenly at its end, so that ranges in ascending order fill their blocks.
+//! An empty block is removed. Blocks are not merged: the depth is the logarithm of the largest
+//! number of ranges since the tree was last nearly empty.
 //!
 //! Ranges and blocks are named by number, each in one growing array: so no pointer can go stale,
 //! and nothing here is unsafe. Ranges with equal starts stand in order of insertion.

@@ -1,17 +1,17 @@
-//! The wait for a range, and the ways to leave it.
+//! The wait for a range, and how it ends.
 //!
-//! 1. *Awake.* While sections are short the thread tries again for a few microseconds. If the
+//! 1. *Awake.* While sections are short, the thread tries again for a few microseconds. If the
 //!    section in its way is not short, it queues as in 3, but leaves the queue again before it
-//!    would sleep. A thread that runs takes its turn at once, so order costs nothing then, and lets
+//!    would sleep. A running thread takes its turn at once, so order costs nothing then, and lets
 //!    others run beside each other; a thread that sleeps in the queue would make the others wait
-//!    for its wake-up. Hence only as many queue in this way as leave a CPU for those inside, and
-//!    none behind more ranges than are likely to leave during such a wait.
+//!    for its wake-up. Hence only so many threads queue in this way that the holders keep a CPU,
+//!    and none queues behind more ranges than are likely to leave during such a wait.
 //! 2. *Patient.* Then the thread sleeps, and running threads may overtake it: they can use the
-//!    range a thousand times while a sleeping one wakes up. Who wakes it when its range falls free,
-//!    without a wake-up for each of those thousand times, is in `patient`.
+//!    range a thousand times while a sleeping thread wakes up. `patient` says how it is woken when
+//!    its range becomes free, without a wake-up for each of those thousand times.
 //! 3. *Queued.* After the time that the policy sets, its range enters the tree, and so do those of
-//!    all that came before it. From there on the published rules hold: nobody whose range overlaps
-//!    gets past it, and whoever is in its way lets it in on leaving. The thread queues while it is
+//!    all that came before it. From then on the published rules hold: no overlapping range gets
+//!    past it, and the last range in its way lets it in on leaving. The thread queues while it is
 //!    awake, so the grant mostly finds it awake.
 //!
 //! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3. The same goes for a

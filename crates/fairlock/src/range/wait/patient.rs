@@ -1,23 +1,24 @@
 //! How waiters that may be overtaken learn that their range is free.
 //!
-//! They sleep, and running threads use what they wait for. None of them is to sleep at a range that
-//! is free for longer than a wake-up takes; and a range that is used all the time is not to pay for
-//! a wake-up whenever it is left. Hence:
+//! They sleep while running threads use the ranges that they wait for. No waiter should sleep at a
+//! range that is free for longer than a wake-up takes; and a range in constant use should not pay
+//! for a wake-up at each release. Hence:
 //!
-//! * While all of them sleep, whoever leaves a range that they wait for wakes those that can go on
-//!   now. If none can, and the last look was only a moment ago, ranges are in use, and the first
-//!   one is woken instead.
-//! * While one of them is awake, leaving a range wakes nobody: the waiter that is awake looks
-//!   around, and wakes those that can go on, before it sleeps again or goes its way.
-//! * If ranges were left again and again since that waiter was woken, and it did not get its own,
-//!   they are in use: it looks again by itself a moment later. If not, it sleeps until it is woken.
+//! * While all of them sleep, a thread that leaves a range that they wait for wakes the waiters
+//!   that can go on now. If none can, and the last look was only a moment ago, ranges are in use,
+//!   and the first waiter is woken instead.
+//! * While one of them is awake, leaving a range wakes nobody: the awake waiter looks for waiters
+//!   that can go on, and wakes them, before it sleeps again or leaves.
+//! * If ranges were left repeatedly since that waiter was woken, but it did not get its own, they
+//!   are in use, and the waiter looks again by itself a moment later. Otherwise it sleeps until it
+//!   is woken.
 //!
-//! So a range in use pays for a wake-up each time one of them gets its range, and for a look of one
-//! of them now and then; a range that is out of use pays for one wake-up.
+//! So a range in use pays for a wake-up each time a waiter gets its range, and for an occasional
+//! look of one waiter; a range out of use pays for one wake-up.
 //!
-//! How things stand is shown to whoever leaves a range: see `shown`.
+//! The lock shows this state to threads that leave a range: see `shown`.
 //!
-//! Most of those who leave a range need not even look there. A waiter that sleeps does so for
+//! Most threads that leave a range need not even look there. A waiter that sleeps does so for
 //! whatever is in its way: a range in the tree, a slot, or a slot in a stripe. Slots that somebody
 //! sleeps for are *watched*: their bits are set in `Shown::watched`, or `WATCHED` in the word of
 //! their stripe.

@@ -1,11 +1,11 @@
-//! What a lock shows, of the waiters that may be overtaken, to whoever leaves a range.
+//! What a lock shows to threads that leave a range: the state of the waiters that may be overtaken.
 //!
-//! `Shown::patient` says how things stand with them:
+//! `Shown::patient` is one of:
 //!
 //! | shown | meaning | set by |
 //! |---|---|---|
 //! | `NOBODY` | nobody may be overtaken | a holder of the tree lock |
-//! | `ASLEEP` | all that may be are asleep, or about to be: whoever leaves a range wakes them | a holder of the tree lock |
+//! | `ASLEEP` | all such waiters are asleep, or about to be: a thread that leaves a range wakes them | a holder of the tree lock |
 //! | `AWAKE` | some are awake | a holder of the tree lock |
 //! | above, up to `BUSY` | the same, and that many ranges were left since the last look | whoever leaves a range adds one |
 //!

@@ -1,4 +1,4 @@
-//! Who is granted the lock, and the ways out.
+//! Which waiters are granted the lock, and how holders and waiters leave.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;

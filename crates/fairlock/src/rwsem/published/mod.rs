@@ -8,14 +8,14 @@
 //!          deadline, sets HANDOFF, after which only the head gets in
 //! ```
 //!
-//! The wake check is run by whoever lets the lock go (or takes back a count that made it look
-//! held), by every waiter that arrives and by every one that leaves (rules 2, 7, 8, 14 and 15). A
-//! release never leaves the check to a spinner; it leaves it to a stream of readers only if the
-//! head has asked for that, and has a timer.
+//! Every release runs the wake check, and so does every thread that takes back a count that made
+//! the lock look held, and every waiter that arrives or leaves (rules 2, 7, 8, 14 and 15). A
+//! release never leaves the check to a spinner; it leaves the check to a stream of readers only if
+//! the head has asked for that, and has a timer.
 //!
 //! Why no wake-up is lost: every change of the word is one atomic step, so all changes have one
-//! order. The lock becomes free with somebody queued by a step that finds `WAITERS`, and whoever
-//! made it runs the check; or by a step before the one that set `WAITERS`, and the check of the
+//! order. The lock becomes free with somebody queued either by a step that finds `WAITERS`, whose
+//! thread runs the check; or by a step before the one that set `WAITERS`, and then the check of the
 //! waiter that set it comes afterwards.
 //!
 //! `WAITERS`, `HANDOFF` and `WRITER_PHASE` change under the queue lock only

@@ -1,7 +1,7 @@
-//! Who is inside, as spinners guess it: the owner word, and what its flags tell.
+//! The spinners' guess of who is inside: the owner word and its flags.
 //!
-//! All of these are hints: a wrong one costs a bounded spin, or a wait that need not have been.
-//! Hence Relaxed throughout.
+//! All of these are hints: a wrong one costs a bounded spin, or a needless wait. Hence Relaxed
+//! throughout.
 
 use core::sync::atomic::Ordering;
 

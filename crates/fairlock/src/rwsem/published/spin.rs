@@ -1,11 +1,10 @@
-//! Optimistic spinning: waiting awake, outside the wait queue, for a lock that
-//! is about to be let go.
+//! Optimistic spinning: waiting awake, outside the wait queue, for a lock that is about to be
+//! released.
 //!
-//! A spinner steals; it is never granted. It does not spin at all when that
-//! cannot help: one CPU, as many spinners as CPUs but one (the owner needs one
-//! too), a lock that is handed to the queue, an owner that does not run, or
-//! readers inside that an earlier spinner waited for in vain. Every spin is
-//! bounded in time (rule 9).
+//! A spinner steals the lock; it is never granted the lock. A thread does not spin if spinning
+//! cannot help: with one CPU; if all CPUs but one, which the owner needs, have spinners; if the
+//! lock is being handed to the queue; if the owner does not run; or if an earlier spinner waited in
+//! vain for the readers inside. Every spin is bounded in time (rule 9).
 //!
 //! A reader that spins joins readers inside, past the queue: it came before them, or while a writer
 //! was inside. While readers are inside no reader begins to spin, so that they leave in the end.
@@ -23,9 +22,9 @@ use crate::rwsem::word::{Flags, Word};
 use crate::system::all_zero;
 use crate::wait::{Access, Kind, SOON_NS, WAKE_NS, WaitContext};
 
-/// A spinning writer waits this long while readers hold the lock, and longer by [`READER_NS`] for
-/// each of them, up to half of what it waits for one writer: 10 to 25 us. In ns; compared with the time since readers
-/// were first seen.
+/// How long a spinning writer waits while readers hold the lock, plus [`READER_NS`] for each of
+/// them, up to half of its wait for a writer: 10 to 25 us. In ns; compared with the time since
+/// readers were first seen.
 const READERS_NS: u64 = 10_000;
 /// What each reader adds to that. In ns; compared with the time since readers were first seen.
 const READER_NS: u64 = 500;

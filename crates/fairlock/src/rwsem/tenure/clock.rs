@@ -1,26 +1,28 @@
 //! The time-keeping of tenures: a pure state machine, changed under the queue lock only.
 //!
-//! The length of a tenure is the aim divided by the number of threads that want the lock. As this number falls, a tenure
-//! counts an eighth of a thread less at most than the one before it: so tenures hardly grow while threads are served that
-//! do not come back, and who waits behind `n` of them waits for little more than `n` shares of the aim, as behind those
-//! that do. If the other side gave up its last tenure early, the tenure is no longer than that one was: so an occasional
-//! writer interrupts readers soon, and for a moment. But a tenure is at least the measured cost of a
-//! handoff divided by the budget.
+//! The length of a tenure is the aim divided by the number of threads that want the lock. From one
+//! tenure to the next this number falls by at most an eighth of a thread. So tenures hardly grow
+//! while threads are served that do not come back, and a thread behind `n` of them waits for little
+//! more than `n` shares of the aim, as behind threads that come back. If the other side gave up its
+//! last tenure early, the tenure is no longer than that one was: so an occasional writer interrupts
+//! readers soon, and for a moment. But a tenure is at least the measured cost of a handoff divided
+//! by the budget.
 //!
-//! Where both sides use up their tenures, these last equally long, overruns included. Readers' tenures
-//! overrun by more: readers occupy all CPUs, and the writer that is next has to get one first.
+//! If both sides use up their tenures, these last equally long, overruns included. Readers' tenures
+//! overrun by more: readers occupy all CPUs, and the next writer has to get one first.
 //!
-//! Times are nanoseconds of [`System::now`](crate::platform::System::now), all 64 bits of them.
-//! A tenure begins when one of the queue takes the lock, and nothing but that begins another one: not a waiter
-//! that comes after a time without any, and not a wait that ends without the lock. So a thread that comes now
-//! and then to a lock that another one takes again and again finds the tenure over, and has the lock next.
+//! Times are nanoseconds of [`System::now`](crate::platform::System::now), all 64 bits of them. A
+//! tenure begins only when a queued thread takes the lock: not when a waiter arrives after a time
+//! without waiters, nor when a wait ends without the lock. So if one thread takes a lock again and
+//! again and another comes now and then, the second finds the tenure over, and gets the lock next.
 
 use super::mode::SAMPLE_NS;
 use crate::rwsem::policy::TenureShape;
 use crate::rwsem::sem::FADES;
 use crate::wait::{Kind, WATCH_NS};
 
-/// A measured handoff counts as no more: one that took longer was held up by something else.
+/// The most that a part of a measured handoff counts for: what took longer was held up by something
+/// else.
 const MAX_COST: u64 = 2 * WATCH_NS;
 
 /// Who waits, as far as the length of a tenure depends on it.
@@ -38,15 +40,15 @@ pub(crate) struct TenureClock {
     side: Kind,
     /// When one of the queue last took the lock; zero if none has.
     started: u64,
-    /// When the first of those that wait came, if that was later.
+    /// When the first of the present waiters came, if that was later.
     awaited: u64,
     end: u64,
     /// How many readers have joined the first one in this tenure, or more.
     joined: u16,
-    /// How many threads want the lock, in eighths ([`FADES`]); more, if lately there were more.
+    /// How many threads want the lock, in eighths ([`FADES`]); higher if there were more lately.
     crowd: usize,
-    /// How long each side's last tenure was, if it was given up before its end; else the
-    /// longest there is. What one side does not need the other need not have either.
+    /// How long each side's last tenure was, if it was given up early; else `u64::MAX`. A side gets
+    /// no longer a tenure than the other one used.
     used: [u64; 2],
     /// What a handoff costs whoever leaves, in nanoseconds, smoothed.
     leaving: u32,
@@ -149,12 +151,12 @@ impl TenureClock {
         self.end = self.started.saturating_add(length).max(self.awaited);
     }
 
-    /// How long a tenure is if a `crowd` of threads in eighths, the holder included, want the lock, and the other
-    /// side, if any of it waits, used `other` of its last one.
+    /// The length of a tenure if `crowd` eighths of threads, the holder included, want the lock,
+    /// and the other side, if any of it waits, used `other` of its last tenure.
     fn length(&self, crowd: usize, other: Option<u64>, shape: TenureShape) -> u64 {
         let cost = match other {
-            // One writer after the other: only the lock is wanted, and what it costs the
-            // one that leaves falls on a CPU that has nothing else to do.
+            // Writers follow each other and only want the lock: the cost for the leaving writer
+            // falls on a CPU that has nothing else to do.
             None if self.side == Kind::Writer => u64::from(self.idle),
             _ => self.handoff_ns(),
         };
@@ -164,12 +166,13 @@ impl TenureClock {
         let share = (shape.aim_ns / crowd as u64).saturating_mul(FADES.into());
         let overrun = u64::from(self.overrun[self.side as usize]);
         let length = match other {
-            // What the other side's tenures last longer than this side's is at this one's expense.
+            // Both sides get the same time, overruns included: so a side's own overrun is taken
+            // off.
             Some(u64::MAX) => share.max(least + self.longest_overrun()) - overrun,
             other => share.saturating_sub(overrun).min(other.unwrap_or(u64::MAX)).max(least),
         };
-        // A readers' tenure starts with one of them and ends when the last has left: both are at
-        // its expense, which is made up for.
+        // A readers' tenure starts with one reader, and ends when the last has left: the cost of a
+        // handoff makes up for both.
         if self.side == Kind::Reader { length.saturating_add(cost) } else { length }
     }
 
@@ -179,12 +182,12 @@ impl TenureClock {
 
     // ---- what is measured ----
 
-    /// Waking the waiter that is next took the one that left so long.
+    /// How long it took the leaving thread to wake the waiter that is next.
     pub(crate) fn note_leaving(&mut self, ns: u64) {
         smooth(&mut self.leaving, ns.min(MAX_COST));
     }
 
-    /// The lock was closed and free for so long until the waiter that is next took it.
+    /// How long the closed lock was free until the waiter that is next took it.
     pub(crate) fn note_idle(&mut self, ns: u64) {
         smooth(&mut self.idle, ns.min(MAX_COST));
     }
@@ -209,9 +212,9 @@ impl TenureClock {
         u64::from(self.idle) + u64::from(self.leaving)
     }
 
-    /// The longest wait that is planned for a waiter with `grants_ahead` grants before its own, of a lock that is
-    /// also read, or only written:
-    /// see [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    /// The bound on the wait of a thread with `grants_ahead` grants before its own, for a lock that
+    /// is also read, or only written: see
+    /// [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     pub(crate) fn planned_wait_ns(
         &self,
         grants_ahead: usize,
@@ -220,15 +223,18 @@ impl TenureClock {
     ) -> u64 {
         let grants = grants_ahead as u64;
         let cost = self.handoff_ns();
-        // By the budget; with what readers make up for, and what tenures last past their ends.
+        // By the budget, plus a handoff for readers' tenures, plus the overrun.
         let least = cost * 100 / shape.percent + cost + self.longest_overrun();
-        // So many threads wait at least: while both sides do, every other grant may be to the same reader.
+        // The least number of other threads that want the lock: if both sides do, every other grant
+        // may be to the same reader.
         let others = if is_read { grants.div_ceil(2) } else { grants };
-        // Each of them that is served may go for good, and takes an eighth of a thread off the crowd.
+        // Each of them may leave for good when it is served, which takes an eighth of a thread off
+        // the crowd.
         let eighths = u64::from(FADES);
         let crowd = others.saturating_mul(eighths - 1).saturating_add(eighths);
         let share = (shape.aim_ns / crowd).saturating_mul(FADES.into());
-        // A handoff may take longer than those before: both its parts as long as is believed.
+        // A handoff may take longer than those measured: each of its two parts up to the most that
+        // counts.
         grants.saturating_mul(share.max(least) + 2 * MAX_COST)
     }
 }

@@ -1,8 +1,9 @@
-//! What the discipline remembers of a thread: locks that it wrote or gives way at, and its ages.
+//! What the discipline remembers of a thread: the lock that it wrote last, the lock at which it is
+//! to yield, and its ages.
 //!
-//! A thread's *age* at a lock is for how long it has waited there by attempts that ended without the lock. An age
-//! belongs to a thread and a lock, and ends when the thread takes that lock. The time between two attempts does not
-//! count, and takes nothing away, whatever else the thread took meanwhile.
+//! A thread's *age* at a lock is the total length of its attempts there that ended without the
+//! lock. An age ends when the thread takes that lock. The time between two attempts does not count,
+//! nor does it reduce the age, whatever other locks the thread took meanwhile.
 
 use core::cell::Cell;
 
@@ -21,7 +22,7 @@ pub(crate) struct TenureLocal {
     pub(crate) gives_way_again: Cell<u64>,
     /// For how long it has waited at locks that it did not get.
     pub(crate) ages: Ages,
-    /// What it cost the thread to wake others the last time, in nanoseconds.
+    /// How long it last took the thread to wake others, in nanoseconds.
     pub(super) wake_cost: Cell<u64>,
     /// Acquisitions not yet added to the lock's counter, where threads share the lock.
     pub(super) unreported_steals: Cell<u32>,
@@ -41,8 +42,8 @@ impl TenureLocal {
         }
     }
 
-    /// Has the thread yield its CPU when it leaves the lock: at the `end` of the tenure the waiter that is
-    /// next has not come. Not if the thread has yielded for that end a short time ago.
+    /// Makes the thread yield its CPU when it releases the lock, as the next waiter has not come by
+    /// the `end` of the tenure. Not if the thread has yielded for that end a short time ago.
     pub(crate) fn is_to_give_way(&self, lock: usize, end: u64, now: u64) {
         if self.gave_way_for.replace(end) != end || now >= self.gives_way_again.get() {
             self.gives_way.set(lock);
@@ -76,7 +77,7 @@ impl TenureLocal {
     pub(crate) fn joins_as_writer(&self) {
         match self.joins.get().checked_add(1) {
             Some(joins) => self.joins.set(joins),
-            // It has not written for long, and is a reader again.
+            // It has not written for a long time, and is a reader again.
             None => self.writes(0),
         }
     }
@@ -106,8 +107,8 @@ pub(crate) struct Age {
 impl Age {
     const NONE: Self = Self { lock: 0, waited: 0, ended: 0 };
 
-    /// Whether it may make room for another: the thread has stayed away for longer than if it polled the square of
-    /// [`LOCKS`] by turns.
+    /// Whether this age may be dropped for another: the thread has stayed away for longer than if
+    /// it polled the square of [`LOCKS`] locks by turns.
     fn is_stale(&self, now: u64) -> bool {
         now.saturating_sub(self.ended) / (LOCKS * LOCKS) as u64 > self.waited
     }
@@ -127,7 +128,8 @@ impl Ages {
 
     /// The thread, which has `waited` for `lock` in all, gives up at `now`.
     pub(crate) fn note(&self, lock: usize, waited: u64, now: u64) {
-        // The lock that the thread left for good, most likely, makes room, or the youngest wait.
+        // The age of a lock that the thread most likely left for good is dropped, or else the
+        // youngest.
         let worth = |cell: &&Cell<Age>| (!cell.get().is_stale(now), cell.get().waited);
         if let Some(cell) = self.find(lock).or_else(|| self.ages.iter().min_by_key(worth)) {
             cell.set(Age { lock, waited, ended: now });

@@ -1,9 +1,9 @@
 //! The tenure discipline: nobody sleeps at a free lock, and nobody waits for ever.
 //!
-//! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the lock
-//! (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded time, the
-//! *tenure*. A thread that finds the lock taken spins, then queues (`compete`): for 1.4 µs, or for
-//! 13 where it, the holder and all that are queued can have a CPU each.
+//! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the
+//! lock (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded
+//! time, the *tenure*. A thread that finds the lock taken spins before it queues (`compete`): for
+//! 13 µs if it, the holder and all waiters can have a CPU each, otherwise for 1.4 µs.
 //!
 //! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
 //! Only that waiter watches the lock; the others sleep until they are next. The waiter that is next
@@ -17,21 +17,23 @@
 //!   closes the lock before its release. (Programming the CPU's next timer doubles the cost of a
 //!   sleep and its wake-up.)
 //!
-//! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
-//! granted to it. A closed lock is reserved for the waiter that is next until that waiter has taken it or
-//! given up. But if the lock stays free for as long as a wake-up takes, a thread that has come goes first, and the
-//! lock stays closed; not after a fair release. A reader that may give up is not counted before it has the lock (`Sem::read_until`):
-//! such readers would hide a free lock from the waiter that is next.
+//! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is
+//! never granted to it. A closed lock is reserved for the waiter that is next until that waiter has
+//! taken it or given up. But if the lock stays free for as long as a wake-up takes, another running
+//! thread goes first (except after a fair release), and the lock stays closed. A reader that may
+//! give up does not add itself to the count before it has the lock (`Sem::read_until`): such counts
+//! would hide a free lock from the waiter that is next.
 //!
 //! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
-//! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5 µs. Readers that come
-//! meanwhile pause; the writer takes the lock when those inside have left. Another writer that comes first clears the flag,
-//! and the one that waits sets it again. A reader that has paused in vain clears it, too: the writer may have lost its CPU.
-//! So where threads share the lock, threads that mostly read run in parallel.
+//! While readers are inside, the writer sets a flag of the word (`AWAKE_WRITER`) for at most 1.5
+//! µs. Arriving readers pause meanwhile, and the writer takes the lock when the readers inside have
+//! left. If another writer is faster, that writer clears the flag, and the waiting writer sets it
+//! again. A reader that has waited the whole pause clears the flag, too, as the writer may have
+//! lost its CPU. So if threads share the lock and mostly read, they run in parallel.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
-//! inside past the queue. In a writers' tenure only those may join that have written lately, and only
-//! while threads share the lock; all others enter only if nobody is inside.
+//! inside past the queue. In a writers' tenure only readers that have lately written may join, and
+//! only while threads share the lock; all others enter only if nobody is inside.
 //!
 //! | what | where |
 //! |---|---|
@@ -42,14 +44,15 @@
 //! | spinning and yielding before queueing; waiting in the queue | `wait` |
 //! | what is remembered of a thread: its age at locks | `local` |
 //!
-//! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
-//! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
-//! in the same atomic step in which it saw the lock taken: then the release that leaves the lock free
-//! sees the flag. Or another thread set the flag for it, in one atomic step with seeing the lock taken:
-//! the thread that queued it (`queue_sleeping_writer`), or the writer inside, when that writer took the lock as the
-//! waiter that was next. In this case the next thread to queue clears the flag and wakes the waiter:
-//! that thread is about to sleep, whereas the writer has work to do. A writer that downgrades also
-//! wakes the waiter for which the flag is set: readers may then overlap without a gap.
+//! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). That waiter
+//! is awake, or a timer will wake it, or it is in a list of threads to wake, or `WAKE_NEXT` is set
+//! for it. The flag was set in the same atomic step in which the lock was seen taken, so the
+//! release that leaves the lock free sees it. It was set by the waiter itself; or by the thread
+//! that queued the waiter (`queue_sleeping_writer`); or by the writer inside, when that writer took
+//! the lock as the waiter that was next before. In the last case the next thread to queue clears
+//! the flag and wakes the waiter: that thread is about to sleep, whereas the writer has work to do.
+//! A writer that downgrades also wakes the waiter for which the flag is set: readers may then
+//! overlap without a gap.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handoff is proposal 1; a grant
 //! for a length of time is ours.
@@ -80,17 +83,18 @@ use crate::wait::{
     Waiter, WakeList, give_way,
 };
 
-/// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
+/// Enough for two readers that an entering reader wakes, and the waiter that is next.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
-/// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter
-/// that is next. A smaller value costs threads that share the lock CPU time where other programs are busy; a
-/// larger one is how long a waiter stays queued on the holder's CPU. In ns, a seventh of a slice; compared with the time
-/// since the end of the tenure.
+/// A thread that releases the lock this long after the end of a tenure yields its CPU to the waiter
+/// that is next. With a smaller value, threads that share the lock lose CPU time to other busy
+/// programs; with a larger one, a waiter that is queued on the holder's CPU waits for longer. In
+/// ns, a seventh of a slice; compared with the time since the end of the tenure.
 const LATE_NS: u64 = 200_000;
-/// A lock that is free at every look for so long, with no steal between them, is idle.
+/// A lock is idle if it is free at every look for this long, with no steal between them.
 const IDLE: u64 = LOOK_NS * 3 / 2;
-/// So long after the end of a tenure the holder closes the lock: yielding has not helped. As long as a wait was to be.
+/// The holder closes the lock this long after the end of a tenure, as yielding has not helped. As
+/// long as a wait should be.
 const LOST: u64 = HANDOFF_AFTER.as_nanos() as u64;
 /// What the queue lock guards.
 type Queued<P> = sem::Queued<P, Tenure<P>>;
@@ -158,7 +162,7 @@ impl<P: Platform> Rules<P> for TenurePolicy {
         }
     }
 
-    /// However long the waiter that is next takes to come; the release that follows wakes it.
+    /// However long the next waiter takes to come, the following release wakes it.
     fn close_for_next(lock: &Turns<P>) {
         lock.with_queue(|q| {
             if q.own.next().is_some() {
@@ -204,8 +208,9 @@ impl<P: Platform> Turns<P> {
 
     // ---- past the queue ----
 
-    /// Whether a reader has the lock at once, past the queue. If it is `counted` already, and found that word, but may not
-    /// stay, it is no longer counted afterwards.
+    /// Whether a reader gets the lock at once, past the queue. `counted` is the word that it found
+    /// when it was counted, if it already is; if it may not stay, it is no longer counted
+    /// afterwards.
     #[inline]
     fn reads_at_once(&self, counted: Option<Word>) -> bool {
         let me = P::thread();
@@ -338,9 +343,9 @@ impl<P: Platform> Turns<P> {
         self.holder().is_in_turns() && !word.is_readers_turn()
     }
 
-    /// The calling thread, `me`, which has the lock, comes to it after another thread, or should look
+    /// The calling thread, `me`, holds the lock, and took it after another thread, or should look
     /// at the clock. `comes`: it found the lock free in a tenure of its own side. `alone`: the
-    /// tenure is one thread's, which has counted already.
+    /// tenure belongs to one thread, which has counted already.
     #[cold]
     #[inline(never)]
     fn look_around(
@@ -397,8 +402,8 @@ impl<P: Platform> Turns<P> {
         word.has_awake_writer() || word.has_waiters() && self.gives_way(me)
     }
 
-    /// The calling thread, `me`, a reader that has come, gives way if it has seen that the waiter that
-    /// is next is late; not once its deadline has passed, as the CPU may come back late.
+    /// The calling thread, `me`, an arriving reader, yields if it has seen that the waiter that is
+    /// next is late; not once its deadline has passed, as it may get its CPU back late.
     fn give_way_before(&self, me: &Thread<P>, context: &WaitContext<'_, P>) {
         if self.gives_way(me)
             && self.word.load(Ordering::Relaxed).has_waiters()
@@ -408,10 +413,10 @@ impl<P: Platform> Turns<P> {
         }
     }
 
-    /// The calling thread, which is not inside, yields its CPU: the waiter that is next may be late for
-    /// want of one. Unlike closing the lock, this keeps the lock in use. The thread may yield again
-    /// after a pause, as the scheduler may have let it go on although a waiter is queued behind it; but
-    /// not if the yield took long, as then another program has the CPU.
+    /// The calling thread, which is not inside, yields its CPU, as the waiter that is next may lack
+    /// one. Unlike closing the lock, this keeps the lock in use. The thread may yield again after a
+    /// pause, as the scheduler may have let it run on although a waiter is queued behind it; but
+    /// not if the yield took long, as then another program had the CPU.
     fn give_way(me: &Thread<P>) {
         let pause = if give_way::<P>() <= WAKE_NS { WAKE_NS } else { u64::MAX };
         me.tenure.gave_way(P::now().saturating_add(pause));
@@ -423,7 +428,7 @@ impl<P: Platform> Turns<P> {
     pub(super) fn take_count_back(&self) {
         // Release: the reader owned nothing, but whoever has the lock next may free it.
         let before = self.word.leave(Access::Shared, Ordering::Release);
-        // The count may have hidden a free lock from a waiter (rule 15).
+        // The reader's count may have hidden a free lock from a waiter (rule 15).
         if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
         } else if before.without_reader().is_drained() {
@@ -439,8 +444,8 @@ impl<P: Platform> Turns<P> {
         word.is_left_to_sleepers() && !self.gives_way(me) && self.let_go_from(word).is_ok()
     }
 
-    /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
-    /// memory: from then on only records of threads are touched.
+    /// A writer releases the lock while somebody waits. The next holder may free the lock's memory:
+    /// from then on only thread records are touched.
     #[cold]
     #[inline(never)] // its frame is large
     fn write_release(&self) {
@@ -486,8 +491,8 @@ impl<P: Platform> Turns<P> {
         wake(&mut wakes);
     }
 
-    /// Lists the waiter that is next for a wake-up, if `WAKE_NEXT` is set. Of several threads that find
-    /// the flag, only the one that clears it does so.
+    /// Lists the waiter that is next for a wake-up, if `WAKE_NEXT` is set. Of several threads that
+    /// find the flag, only the one that clears it lists the waiter.
     fn list_next(&self, wakes: &mut FewWakes<P>) {
         if !self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed).has_next_to_wake() {
             return;
@@ -502,13 +507,14 @@ impl<P: Platform> Turns<P> {
         });
     }
 
-    /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), of a lock that is also read, or only written.
+    /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns), for a lock that is also
+    /// read, or only written.
     pub(crate) fn planned_wait_ns(&self, grants_ahead: usize, is_read: bool) -> u64 {
         self.with_queue(|q| q.own.clock.planned_wait_ns(grants_ahead, is_read, self.shape()))
     }
 }
 
-/// Wakes those listed, and notes what that cost the calling thread.
+/// Wakes the listed threads, and notes how long that took the calling thread.
 #[cold]
 fn wake<P: Platform>(wakes: &mut FewWakes<P>) {
     if !wakes.is_empty() {
@@ -520,11 +526,11 @@ fn wake<P: Platform>(wakes: &mut FewWakes<P>) {
 
 // ---- the ways of thin locks ----
 //
-// Thin locks have the lock one after the other: a thread may come late, and take (or count itself in) what is another
-// lock's by now. So what it has taken is noted afterwards.
+// Thin locks have a full lock one after the other: a thread may come late, and take (or count itself in) a full lock that
+// is another thin lock's by now. So an acquisition is noted only afterwards.
 //
-// The shortest ways are those of the thread that had the lock last, while others wait. If threads take turns, it
-// is this thread's turn; and the hints about the last holder need no update.
+// The shortest paths are for the thread that had the lock last, while others wait. If threads take turns, it is this
+// thread's turn; and the hints about the last holder need no update.
 
 /// A lock that its last holder has taken again, while others wait: to be noted, or left at once if it is not the
 /// right one.
@@ -620,8 +626,8 @@ impl<P: Platform> Turns<P> {
         self.take_again(me, Access::Exclusive).map(|again| again.note(me)).is_some()
     }
 
-    /// The calling thread, `me`, leaves the lock as a writer, if nobody waits, or nobody is to be woken or given way
-    /// to. Returns whether it did.
+    /// The calling thread, `me`, leaves the lock as a writer, if nobody waits, or if it need
+    /// neither wake nor yield to anybody. Returns whether it left.
     #[inline(always)]
     pub(crate) fn leave_written(&self, me: &Thread<P>) -> bool {
         if self.holder().is_awaited() {

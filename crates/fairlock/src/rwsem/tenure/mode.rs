@@ -1,18 +1,19 @@
 //! Whether a busy lock is better shared or taken in turns, found by trying.
 //!
-//! *Shared*, whoever runs takes the lock when it is free. Several CPUs get more done that way
-//! if their threads have something to do outside; if not, what the lock guards travels
-//! between caches for nothing. *In turns*, only the thread whose tenure it is takes the lock
-//! again and again; others take it when it has been free for a moment, or sleep. Which mode
-//! yields more acquisitions depends on the program and on the machine, so the lock measures both, one
-//! sample at a time. Pure, and changed under the queue lock only.
+//! *Shared*: any running thread takes the lock when it is free. Several CPUs get more done that way
+//! if their threads also work outside the lock; if not, the data that the lock guards moves between
+//! caches for nothing. *In turns*: only the thread whose tenure it is takes the lock again and
+//! again; others take it when it has been free for a moment, or sleep. Which mode yields more
+//! acquisitions depends on the program and on the machine, so the lock measures both, one sample at
+//! a time. Pure, and changed under the queue lock only.
 //!
-//! Acquisitions are counted while somebody waits, in tenures of both sides: where each thread reads and
-//! writes, much of what sharing yields is in the readers'. A shared lock often has waiters only because its
-//! holder has lost its CPU, so samples of these times alone would favour turns. Therefore the time
-//! without waiters is part of a sample, too: it counts at the rate of the best recent sample, or at a
-//! higher one if the lock was shared. A pooled lock starts with the samples of the lock that had its slot
-//! before, and with up to some milliseconds of the time between them.
+//! Acquisitions are counted while somebody waits, in tenures of both sides: if each thread reads
+//! and writes, much of the yield of sharing comes in readers' tenures. A shared lock often has
+//! waiters only because its holder has lost its CPU, so samples of these times alone would favour
+//! turns. Therefore a sample includes the time without waiters, too: that time counts at the rate
+//! of the best recent sample, or at a higher one if the lock was shared. A pooled lock starts with
+//! the samples of the lock that had its slot before, and with up to a few milliseconds of the time
+//! between them.
 
 use crate::rwsem::sem::{FADES, Yield};
 use crate::wait::MOST_DOUBLINGS;
@@ -28,8 +29,8 @@ pub(crate) enum Mode {
 #[derive(Debug)]
 pub(crate) struct Modes {
     mode: Mode,
-    /// Since when acquisitions are counted or, while nobody waits, since when nobody does. Zero if
-    /// not known.
+    /// When the present count of acquisitions began; while nobody waits, when the last waiter left.
+    /// Zero if not known.
     since: u64,
     /// What the count of acquisitions was when counting began.
     counted: usize,
@@ -37,7 +38,7 @@ pub(crate) struct Modes {
     sample: Yield,
     /// and how long nobody waited meanwhile.
     empty_ns: u32,
-    /// The next sample is of a mode that has just begun, and is not counted: its threads are still
+    /// The next sample is the first of its mode, and is not counted: the mode's threads are still
     /// asleep.
     settles: bool,
     /// What each mode yielded of late; nothing if it has not been tried since the last trial began.
@@ -50,18 +51,20 @@ pub(crate) struct Modes {
     interval: u16,
 }
 
-/// A sample is of at least so much time with waiters: a shorter one says nothing. In ns, a sixth of a slice; compared
-/// with the time with waiters since the last sample.
+/// The least time with waiters in a sample: a shorter sample says nothing. In ns, a sixth of a
+/// slice; compared with the time with waiters since the last sample.
 pub(super) const SAMPLE_NS: u64 = 250_000;
-/// How many samples lie between two trials of turns, at first; each trial in vain doubles them. In samples; compared
-/// with those since the last trial.
+/// How many samples lie between two trials of turns, at first; a trial that shows no gain doubles
+/// the number. In samples; compared with those since the last trial.
 const INTERVAL: u16 = 32;
-/// What turns yield counts for this many eighths: waits are shorter, and CPUs are left to others.
+/// The yield of turns counts for this many eighths, since in turns waits are shorter, and CPUs are
+/// left to others.
 ///
-/// While nobody waits for a shared lock, it counts as taken by one eighth more often. So if as much gets done while
-/// somebody waits as in turns, turns are for locks that are waited for, for more than half of the time. The less gets
-/// done meanwhile, the less waiting it takes: a tenth of the time if nothing does, and even less once the best sample is
-/// forgotten. In eighths; compared with the yield of sharing.
+/// While nobody waits for a shared lock, it counts as taken one eighth more often. So if as much
+/// gets done while somebody waits as in turns, the lock takes turns if threads wait for it for more
+/// than half of the time. The less gets done while somebody waits, the less waiting it takes: a
+/// tenth of the time if nothing gets done, and even less once the best sample is forgotten. In
+/// eighths; compared with the yield of sharing.
 const WORTH_IN_EIGHTHS: u16 = 9;
 
 impl Modes {

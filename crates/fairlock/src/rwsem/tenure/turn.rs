@@ -1,8 +1,8 @@
 //! Whose turn it is: what the lock remembers of that, under its queue lock ([`Tenure`]) and without it ([`Holder`]);
 //! and coming to the queue, being next, taking the lock, leaving. All steps are under the queue lock, but for closing the lock.
 //!
-//! Only a waiter itself takes itself out of the queue, so nobody else ever touches a stack frame
-//! that may be gone.
+//! A waiter leaves the queue only by itself, so no other thread ever touches a stack frame that may
+//! be gone.
 
 use core::sync::atomic::Ordering;
 
@@ -17,8 +17,8 @@ use crate::rwsem::word::{Flags, Word};
 use crate::system::{System, all_zero};
 use crate::wait::{Access, Hint, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList};
 
-/// Each queued reader that gets in wakes so many others: all are awake sooner than if one thread
-/// woke them. In waiters; compared with those woken so far by this one.
+/// How many others each queued reader wakes when it gets in: all are awake sooner than if one
+/// thread woke them. In waiters; compared with those woken so far by this one.
 const INVITES: usize = 2;
 
 // ---- what the lock remembers: under the queue lock, and without it ----
@@ -426,8 +426,8 @@ impl<P: Platform> Turns<P> {
         waiter.set_state(if q.own.is_next(waiter) { NEXT } else { WAITING });
     }
 
-    /// The queue or the word changed: the waiter that is next is told that it is, and woken to look
-    /// at the lock (rules 7, 8 and 14). The `caller`, if it waits, is awake.
+    /// The queue or the word changed: tells the waiter that is next that it is next, and wakes it
+    /// to look at the lock (rules 7, 8 and 14). The `caller`, if it waits, is awake.
     pub(super) fn recheck(
         &self,
         q: &mut Queued<P>,
@@ -446,8 +446,9 @@ impl<P: Platform> Turns<P> {
         if urgent {
             self.close(); // before whoever has the lock can let go
         }
-        // A closed lock is kept for the waiter that is next, whoever comes; not for one that waits
-        // only for an upgradable reader, which may wait for the readers that this would keep out.
+        // A closed lock stays reserved for the waiter that is next, even if others come; but not
+        // for a waiter that waits only for an upgradable reader, which may itself wait for the
+        // readers that this would keep out.
         let word = self.word.load(Ordering::Relaxed);
         let is_kept = |next: &Waiter<P>| next.access != Access::Upgradable || !word.is_upgradable();
         if !urgent && word.is_closed() && q.own.next().is_some_and(is_kept) {
@@ -516,8 +517,8 @@ impl<P: Platform> Turns<P> {
     }
 }
 
-/// Which side is next: that of a real-time thread, or else the one whose tenure it is not,
-/// if it waits.
+/// Which side is next: that of a waiting real-time thread, or else the side whose tenure it is not,
+/// if that side waits.
 fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
     if let Some(urgent) = q.waiters.urgent() {
         return Some(urgent.kind);

@@ -1,4 +1,4 @@
-//! The wait: awake before queueing, then queued, and the ways to leave it.
+//! Waiting: awake before queueing, then queued, and how a wait ends.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -15,14 +15,15 @@ use crate::wait::{
     WaitContext, WaitError, Waiter,
 };
 
-/// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks; compared
-/// with the time since the writer became the next.
+/// How long the next waiter, if it is a writer, waits awake for the readers inside to leave while
+/// other readers pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks;
+/// compared with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
 
 /// A writer waits, awake, for the readers inside to leave: while it spins, readers that come pause for a moment.
 ///
-/// If several writers do, the first that stops clears the hint of all of them: they set it again.
+/// If several writers wait so, the first that stops clears the hint for all, and the others set it
+/// again.
 pub(super) struct AwakeWriter<'a, P: Platform>(&'a AtomicWord<P>);
 
 impl<'a, P: Platform> AwakeWriter<'a, P> {
@@ -30,9 +31,10 @@ impl<'a, P: Platform> AwakeWriter<'a, P> {
         Self(word)
     }
 
-    /// Spins until the word is as wanted, for so long from when it first set the hint; returns whether it is. Sets the hint
-    /// whenever readers are inside without it: another thread that takes the lock for writing clears it, and is likely to
-    /// read next.
+    /// Spins until the word is as wanted, but at most `bound_ns` from when it first set the hint;
+    /// returns whether the word is as wanted. Sets the hint whenever readers are inside and the
+    /// hint is clear: another thread that took the lock for writing has cleared it, and is likely
+    /// to read next.
     pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
         let is_done = Cell::new(false);
         let lacks_hint = |word: Word| word.readers() > 0 && !word.has_awake_writer();
@@ -326,7 +328,7 @@ impl<P: Platform> Turns<P> {
         Waited::Not(self.sleep_as_next(waiter, watch, context, now, over))
     }
 
-    /// Where threads share the lock, the writer that is next has readers hold off. It waits for those inside to leave, for a
+    /// Where threads share the lock, the writer that is next makes readers pause. It waits for those inside to leave, for a
     /// moment, and takes the lock, if nobody was faster.
     fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
         let writer = AwakeWriter::new(&self.word);
@@ -352,7 +354,7 @@ impl<P: Platform> Turns<P> {
                 Kind::Reader => WAKE_NS,
                 Kind::Writer => SAMPLE_NS,
             };
-            // Readers that could be inside wait, and there are CPUs for them.
+            // Readers wait that could be inside, and there are CPUs for them.
             let word = self.word.load(Ordering::Relaxed);
             if watch.slept && word.may_join() && word.readers() < P::cpus() {
                 self.invite_readers(q, 1, &mut wakes);
@@ -391,7 +393,7 @@ impl<P: Platform> Turns<P> {
         }
         let timer = needs_timer.then(|| {
             let early = watch.end.saturating_sub(WAKE_NS).max(now);
-            // One that was woken in vain looks again soon.
+            // A waiter that was woken but found the lock taken looks again soon.
             if asks { early } else { early.min(now + WAKE_NS) }
         });
         let until = match (timer, context.deadline) {
@@ -435,7 +437,7 @@ impl<P: Platform> Turns<P> {
         if taken { Ok(()) } else { self.try_last(waiter.access, error) }
     }
 
-    /// The last act of an attempt that ends with an error is a try.
+    /// An attempt that ends with an error tries once more as its last step.
     fn try_last(&self, access: Access, error: WaitError) -> Result<(), WaitError> {
         if self.steal(access) {
             return Ok(());
@@ -445,7 +447,7 @@ impl<P: Platform> Turns<P> {
     }
 }
 
-/// What the waiter that is next knows of the lock.
+/// What the waiter that is next knows about the lock.
 struct Watch {
     /// When the tenure ends, as of the last look at the clock; and how long before that to be awake.
     end: u64,
@@ -457,7 +459,7 @@ struct Watch {
     alive: Option<u64>,
     steals: usize,
     pause: u64,
-    /// The last sleep was ended by a release, and somebody else was faster.
+    /// A release ended the last sleep, but another thread was faster.
     in_vain: bool,
     slept: bool,
 }
@@ -485,7 +487,7 @@ impl Watch {
         self.pause = IDLE;
     }
 
-    /// At `now` the lock has been taken so often; its tenure is over or not.
+    /// At `now` the lock has been taken this often, and its tenure is over or not.
     fn see(&mut self, steals: usize, over: bool, now: u64) {
         if self.steals != steals {
             self.steals = steals;

@@ -2,8 +2,8 @@
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens before the next.
 //! A section inside the thin lock happens before those in the slot: the exchange that installs the
-//! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
-//! thin by a release, of a thread that has acquired the full lock alone.
+//! slot acquires the former, and a thread that follows the name acquires that exchange. The lock
+//! becomes thin by a release of a thread that has acquired the full lock alone.
 
 mod upgrade;
 mod visible;
@@ -96,8 +96,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Takes the lock for reading if that needs no waiting. Never blocks. It may also fail at the moment
-    /// when another thread begins to wait, if only readers are inside.
+    /// Takes the lock for reading if that needs no waiting. Never blocks. If only readers are
+    /// inside, it may also fail at the moment when another thread begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read(&self) -> bool {
@@ -110,8 +110,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.enter_with(Access::Shared, false, wait)
     }
 
-    /// Enters a thin lock in this way, if nothing is in the way (for one that is no mere reader:
-    /// if nobody is inside), and nobody else comes at the same time.
+    /// Enters a thin lock in this way, if nothing is in the way (for a writer or upgradable reader:
+    /// if nobody is inside), and no other thread comes at the same time.
     #[inline(always)]
     fn at_once(&self, access: Access) -> bool {
         let word = match marks::find::<P, _>(self) {
@@ -143,7 +143,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// One attempt at the full lock of an inflated lock, by a thread that does not remember it, or was not its last
-    /// writer: enters if nothing is in the way but those that wait.
+    /// writer: enters if only waiters are in the way.
     #[inline(never)] // or it would be in every caller's loop
     fn full_at_once(&self, access: Access) -> bool {
         let Some(me) = marks::known::<P>() else { return false };
@@ -173,8 +173,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Takes the lock for reading even past waiting writers if readers hold it
-    /// already; else like [`read`](Self::read). For a thread that may hold it.
+    /// Takes the lock for reading, even past waiting writers if readers already hold it; otherwise
+    /// like [`read`](Self::read). For a thread that may already hold the lock.
     ///
     /// # Panics
     /// As [`read`](Self::read).
@@ -229,7 +229,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.enter_with(Access::Exclusive, false, wait)
     }
 
-    /// The calling thread, `me`, has taken the full lock that `word` named past its queue, if it has.
+    /// The calling thread, `me`, has tried to take the full lock that `word` named past its queue.
     #[inline(always)]
     fn note_past_queue(
         &self,
@@ -248,8 +248,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         true
     }
 
-    /// Gives up the lock held for writing. It does not touch the lock any more once another thread can
-    /// have it, so the next owner may free the lock even before this returns.
+    /// Releases the lock held for writing. The call does not touch the lock after another thread
+    /// can acquire it, so the next owner may free the lock even before the call returns.
     ///
     /// # Safety
     /// The caller holds the lock for writing.
@@ -277,8 +277,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Gives up the lock held for writing, to the queue if anyone waits: nobody
-    /// gets in before the waiter whose turn it is.
+    /// Releases the lock held for writing, to the queue if anyone waits: nobody gets in before the
+    /// waiter whose turn it is.
     ///
     /// # Safety
     /// The caller holds the lock for writing.
@@ -286,8 +286,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.leave(Access::Exclusive, true);
     }
 
-    /// Gives up the lock held for reading; if anyone waits, nobody gets in
-    /// before the waiter whose turn it is. Other readers inside stay inside.
+    /// Releases the lock held for reading; if anyone waits, nobody gets in before the waiter whose
+    /// turn it is. Other readers stay inside.
     ///
     /// # Safety
     /// The caller holds the lock for reading.
@@ -385,8 +385,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if word.is_inflated() { Some(self.slot(word)) } else { self.kept(word) }
     }
 
-    /// The word of the lock, of which the thread remembers that it is inflated or visible: all read it then, and
-    /// nobody should take the line.
+    /// The word of a lock that the thread remembers as inflated or visible: all threads read such a
+    /// word, so none should take its line.
     #[inline(always)]
     fn expected(&self) -> RwWord {
         let word = self.load();
@@ -399,11 +399,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
 // ---- the slow path: where one exchange of the word does not do ----
 
-/// How often a thread tries before it concludes that others crowd the word: then a full lock's
+/// How often a thread tries before it concludes that the word is crowded, and a full lock's
 /// `fetch_add` is better. In attempts; compared with those of this call.
 const ATTEMPTS: u32 = 4;
 
-/// What came of an attempt to enter.
+/// The result of an attempt to enter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
     Entered,
@@ -411,7 +411,7 @@ enum Entry {
     Taken,
     /// Somebody is in the way, in an inflated lock.
     TakenElsewhere,
-    /// Others changed the word, time and again.
+    /// Other threads changed the word repeatedly.
     Crowded,
     /// One more reader cannot be counted, in a thin lock.
     Full,
@@ -433,7 +433,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if self.at_once(access) { Ok(()) } else { self.enter(access, again, &wait.begin()) }
     }
 
-    /// The way in where one exchange does not do. `again`: beside readers even past waiting writers.
+    /// The slow way in. `again`: beside readers, even past waiting writers.
     #[inline(never)] // its frame is large
     fn enter(
         &self,
@@ -458,7 +458,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 }
                 Entry::Taken | Entry::TakenElsewhere => break,
                 Entry::Crowded if access == Access::Shared && self.watches_crowd() => P::pause(),
-                // More come at once than one exchange at a time can take. If it has become visible since, it stays so.
+                // More threads come at once than exchanges can serve. If the lock has become
+                // visible since, it stays so.
                 Entry::Crowded => _ = self.inflate(self.load()),
                 // The lock has another policy.
                 Entry::Uninit => _ = self.inflated(),
@@ -483,8 +484,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Enters if that needs no waiting. `full` is the attempt at a full lock, which fails with whether
-    /// a seal was in the way; `is_uncontended` says whether that lock was free where the attempt succeeds.
+    /// Enters if that needs no waiting. `full` attempts to take a full lock; if it fails, it
+    /// returns whether a seal was in the way. `is_uncontended` says whether that lock was free if
+    /// the attempt succeeds.
     #[inline(always)]
     fn attempt(
         &self,
@@ -554,8 +556,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 word = self.load();
                 continue;
             }
-            // Of the lock nothing may be touched after the exchange. If it is not the last reader, others share
-            // the line.
+            // The lock may not be touched after the exchange. If this is not the last reader,
+            // others share the line.
             if access == Access::Shared && word.readers() > 1 && P::begins_watch() {
                 word = self.begin_watch(word);
                 continue;
@@ -618,7 +620,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if !before.is_open_to_new_readers() || !self.names(word) {
             return self.read_awaited(me, mark, slot, Some(before));
         }
-        // Nothing is stored in the lock: that would take its line from those who read it, too.
+        // Nothing is stored in the lock: that would take its line from other readers.
         let looks = slot.is_one_of_many(word.name());
         mark.note_read(before.readers(), before == Word::FREE, looks);
         PastQueue { lock: Some(lock), access: Access::Shared, before }.note(me);
@@ -630,8 +632,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.enter_thin(self.expected(), Access::Shared)
     }
 
-    /// As [`read_marked`](Self::read_marked), where something is in the way, or somebody waits. If the thread is counted as a
-    /// reader already: the word `before`.
+    /// As [`read_marked`](Self::read_marked), if something is in the way, or somebody waits.
+    /// `before` is the word before this thread was counted as a reader, if it already is.
     #[inline(never)]
     fn read_awaited(
         &self,
@@ -756,7 +758,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// A seal kept the caller out of the lock, which was inflated, with this word: takes it off.
+    /// A seal kept the caller out of the lock, which was inflated, with this word: takes the seal
+    /// off.
     #[cold]
     fn open(&self, word: RwWord) {
         match self.pin(word) {
@@ -766,23 +769,26 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The slot of the lock, which was inflated, with this word, is closed: if that is for this lock,
-    /// makes it thin in place of whoever closed the slot, who is counted in the word then.
+    /// The slot of the lock, which was inflated, with this word, is closed. If it was closed for
+    /// this lock, makes the lock thin on behalf of the thread that closed the slot, which the word
+    /// then counts.
     fn finish(&self, word: RwWord, by: Holder, pin: &PinOf<Self>) {
         let slot = pin.slot();
-        // Without a seal, others read beside the reader that closed it, which will find them, and has opened the slot
-        // again. Then a seal is another's, who cannot close the slot. So the slot is looked at after the seal.
+        // Without a seal, others read beside the reader that closed the slot; that reader will find
+        // them, and opens the slot again. A seal seen then belongs to another thread, which cannot
+        // close the slot. So look at the slot after the seal.
         let is_closed = || slot.full.word.is_sealed(by.is_some()) && slot.pins.is_closed();
         if !word.is_permanent() && (by == Some(Access::Exclusive) || is_closed()) {
             let now = by.map_or(RwWord::FREE, |access| RwWord::FREE.taken(access));
-            // Acquire and Release: those who come now find what was done before the slot was closed.
+            // Acquire and Release: threads that come now see what was done before the slot was
+            // closed.
             _ = self.word.exchange(word, now, Ordering::AcqRel);
         }
     }
 
-    /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
-    /// [keeps](Self::keeps_full) it. Returns whether the lock has none now. Others may use it
-    /// meanwhile.
+    /// Gives the full lock back to the pool, unless somebody holds the lock or waits for it, or it
+    /// [keeps](Self::keeps_full) its full lock. Returns whether it has none now. Other threads may
+    /// use the lock meanwhile.
     pub fn trim(&self) -> bool {
         let mut word = self.load();
         if self.kept(word).is_some() {

@@ -1,12 +1,14 @@
-//! When a lock becomes visible, how it is read then, and how it is thin again. Why that is safe is in
+//! When a lock becomes visible, how it is read then, and how that ends. Why it is safe is in
 //! [`visible`](crate::thin::visible).
 //!
-//! A reader that leaves while others are inside, so that CPUs share the word's line, now and then has the lock
-//! *watched* from that time on. A writer takes the mark off. A reader that finds a watched lock read [`ENOUGH`] times makes it visible
-//! if nobody wrote for [`WORTH`] times as long as it takes to revoke that.
+//! If a reader leaves while others are inside, CPUs share the word's line. So now and then such a
+//! reader marks the lock as *watched*. A writer takes the mark off. Once the watched lock has been
+//! read [`ENOUGH`] times, a reader makes it visible if nobody wrote for [`WORTH`] times as long as
+//! revoking takes.
 //!
-//! Of a full lock a thread looks, after each [`ENOUGH`] reads, since when nobody wrote: the full lock has that time, and
-//! a writer takes it off. A thread that has read it alone for [`LAST_PERIOD`](crate::thin::local::LAST_PERIOD) reads makes it thin.
+//! A full lock knows since when nobody wrote it; a writer clears that time. A thread checks the
+//! time after each [`ENOUGH`] reads. A thread that has read the lock alone for
+//! [`LAST_PERIOD`](crate::thin::local::LAST_PERIOD) reads makes it thin.
 
 use core::ptr;
 use core::sync::atomic::Ordering;

@@ -112,7 +112,7 @@ fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String 
     }
     let observed = profile.processes.iter().any(|process| process.record.observed);
     let title = match observed {
-        true => "the program's locks, as it has them, by time lost".to_owned(),
+        true => "the program's own locks, by time lost".to_owned(),
         false => {
             let policies = profile.processes.first().map(|process| process.record.policy.clone());
             format!("the program's locks, policy {}, by time lost", policies.unwrap_or_default())

@@ -5,14 +5,13 @@
 //! Which of the two is faster depends on the machine and on the sections, so the lock
 //! measures it: what the [`turns`] of either side yield.
 //!
-//! While somebody is queued, the side that yields more is *preferred*. Its writers
-//! spin and steal; its readers steal, one of them spins for a writer, and they join
-//! readers inside (a [`stream`]). The other side *holds back*: it does none of that, and
-//! has its turns by handoff. A turn of that side may go on like those of the preferred side for a
-//! part ([`SHARE`]) of `handoff_after`, so that it shows what it can yield, and for as long as
-//! nobody of the preferred side is queued. Queued writers that are past their deadlines all go
-//! first: readers, if preferred, are kept out meanwhile (`WRITER_PHASE`), but then have several
-//! times as long as that took.
+//! While somebody is queued, the side that yields more is *preferred*. Its writers spin and steal;
+//! its readers steal, one of them spins for a writer, and they join readers inside (a [`stream`]).
+//! The other side *holds back*: it does none of that, and has its turns by handoff. A turn of that
+//! side may go on as if it were preferred for a part ([`SHARE`]) of `handoff_after`, so that its
+//! yield can be measured, and also while nobody of the preferred side is queued. All queued writers
+//! that are past their deadlines go first. Preferred readers are kept out meanwhile
+//! (`WRITER_PHASE`), but then get several times as long as that took.
 //!
 //! While nobody is queued all may spin: nobody sleeps, and nobody is passed over.
 
