@@ -14,7 +14,7 @@ use crate::models::{self, Scene};
 use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
-use crate::wait::{CancelToken, Kind, Wait, WaitContext, WaitError};
+use crate::wait::{Access, CancelToken, Kind, Wait, WaitContext, WaitError};
 
 struct Spun {
     queue: SpinnerQueue<Loom>,
