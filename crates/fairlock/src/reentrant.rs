@@ -32,7 +32,8 @@ unsafe impl GetThreadId for RawThreadId {
 ///
 /// The first `lock` of a thread blocks as that of a [`Mutex`](crate::Mutex) does, with the same
 /// promises. Every further one is a comparison and an addition, and does not block. Guards stay on
-/// their thread.
+/// their thread. If a thread forgets a guard and ends, the mutex stays held, and a later thread whose
+/// thread-local variables have the same addresses counts as its holder.
 ///
 /// # Panics
 ///
