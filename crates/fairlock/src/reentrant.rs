@@ -31,7 +31,9 @@ unsafe impl GetThreadId for RawThreadId {
 /// give shared access only: put a `Cell` or a `RefCell` inside to change the value.
 ///
 /// The first `lock` of a thread blocks as for a [`Mutex`](crate::Mutex), with the same promises.
-/// Every further one is a comparison and an addition, and does not block. Guards are not `Send`.
+/// Every further one is a comparison and an addition, and does not block. Guards are not `Send`. If
+/// a thread forgets a guard and ends, the mutex stays held, and a later thread whose thread-local
+/// variables have the same addresses counts as its holder.
 ///
 /// # Panics
 ///

@@ -81,6 +81,8 @@ mod native {
     /// * order between readers and writers, or among threads that are not queued yet;
     /// * equal shares: the thread whose turn it is may take the lock many times;
     /// * priority inheritance;
+    /// * an end of `try_` calls in a loop, which wait for nothing; nor of a write beside
+    ///   [recursive reads](lock_api::RwLock::read_recursive) that never all end at once;
     /// * how long the system takes to run the thread whose turn it is. The lock is reserved for
     ///   that thread; but if it stays free for 0.05 ms, an arriving thread goes first.
     ///
