@@ -97,10 +97,12 @@ pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown
     is_others
 }
 
-/// The calling thread has found the lock thin. Whether it remembered something else.
+/// The calling thread has found the lock thin.
 #[inline]
-pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) -> bool {
-    find::<P, L>(lock).inspect(|(_, mark)| mark.lock.set(0)).is_some()
+pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) {
+    if let Some((_, mark)) = find::<P, L>(lock) {
+        mark.lock.set(0);
+    }
 }
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]

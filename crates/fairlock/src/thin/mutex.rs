@@ -169,10 +169,16 @@ impl<P: PooledPlatform> ThinMutex<P> {
 impl<P: PooledPlatform> ThinMutex<P> {
     // ---- in ----
 
-    /// Takes the lock if it is thin and free, and the calling thread does not remember it as inflated.
+    /// Takes the lock if it is thin and free. A thread that remembers it as inflated looks first.
     #[inline(always)]
     pub(crate) fn take_thin(&self) -> bool {
-        marks::find::<P, _>(self).is_none() && self.enter_thin()
+        if let Some((_, mark)) = marks::find::<P, _>(self) {
+            if self.load().is_inflated() {
+                return false;
+            }
+            mark.lock.set(0);
+        }
+        self.enter_thin()
     }
 
     /// Takes the lock if it is thin and free. Without looking first: that would fetch the line twice, to read it and to
@@ -221,8 +227,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 // Before the look, as the last act of a wait is a try.
                 let ended = until.expired(P::now);
                 // Not before a look: trying would take the line from whoever is inside.
-                marks::unmark::<P, _>(self);
-                if !self.solo.is_held() && self.enter_thin() {
+                if !self.solo.is_held() && self.take_thin() {
                     collision.end::<P>();
                     return Ok(());
                 }
@@ -291,7 +296,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         loop {
             let place = self.load();
             if !place.is_inflated() {
-                return marks::unmark::<P, _>(self) && self.enter_thin();
+                return false;
             }
             let slot = self.slot(place);
             match slot.full.lock.take_past_queue() {
@@ -644,6 +649,8 @@ mod tests {
             // SAFETY: just taken.
             unsafe { lock.unlock() };
         }
+        marks::mark(me, &lock, slot);
+        assert!(lock.trim() && !lock.is_locked(), "there is nothing to trim");
         // The thread had the other one last, and others wait there.
         let others = slot_of(&other);
         slot_of(&lock);
