@@ -746,15 +746,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 return word;
             }
             if !word.is_uninit() {
-                _ = self.inflate(word);
-                continue;
+                // Not to be looked at again: it may be thin by then.
+                match self.inflate(word) {
+                    Ok(word) => return word,
+                    Err(_) => continue,
+                }
             }
             let slot = P::rwsem_slots().take_for(word.policy());
             let new = RwWord::inflated(slot.name).permanent();
             // Acquire and Release: as in `inflate`.
-            if self.word.exchange(word, new, Ordering::AcqRel).is_err() {
-                P::rwsem_slots().set_aside(slot);
+            if self.word.exchange(word, new, Ordering::AcqRel).is_ok() {
+                return new;
             }
+            P::rwsem_slots().set_aside(slot);
         }
     }
 
