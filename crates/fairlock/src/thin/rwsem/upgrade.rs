@@ -9,7 +9,7 @@ use crate::thin::marks;
 use crate::wait::{Access, Wait, WaitError};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// As [`RwSem::upgradable_read`].
+    /// As [`RwSem::upgradable_read`](crate::rwsem::RwSem::upgradable_read).
     #[inline]
     pub fn upgradable_read(&self) {
         if !self.at_once(Access::Upgradable) && !self.full_at_once(Access::Upgradable) {
@@ -17,19 +17,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// As [`RwSem::try_upgradable_read`]. It may fail while another thread begins to wait.
+    /// As [`RwSem::try_upgradable_read`](crate::rwsem::RwSem::try_upgradable_read). It may fail while another thread begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_upgradable_read(&self) -> bool {
         self.at_once(Access::Upgradable) || self.try_enter(Access::Upgradable, false)
     }
 
-    /// As [`RwSem::upgradable_read_with`].
+    /// As [`RwSem::upgradable_read_with`](crate::rwsem::RwSem::upgradable_read_with).
     pub fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         self.enter_with(Access::Upgradable, false, wait)
     }
 
-    /// As [`RwSem::unlock_upgradable`].
+    /// As [`RwSem::unlock_upgradable`](crate::rwsem::RwSem::unlock_upgradable).
     ///
     /// # Safety
     /// The caller holds the lock upgradably.
@@ -42,7 +42,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// As [`RwSem::unlock_upgradable_fair`].
+    /// As [`RwSem::unlock_upgradable_fair`](crate::rwsem::RwSem::unlock_upgradable_fair).
     ///
     /// # Safety
     /// The caller holds the lock upgradably.
@@ -50,7 +50,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.leave(Access::Upgradable, true);
     }
 
-    /// As [`RwSem::downgrade_upgradable`].
+    /// As [`RwSem::downgrade_upgradable`](crate::rwsem::RwSem::downgrade_upgradable).
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for reading.
@@ -67,7 +67,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         unsafe { self.slot(word).full.downgrade_upgradable() }
     }
 
-    /// As [`RwSem::downgrade_to_upgradable`].
+    /// As [`RwSem::downgrade_to_upgradable`](crate::rwsem::RwSem::downgrade_to_upgradable).
     ///
     /// # Safety
     /// The caller holds the lock for writing; after the call, upgradably.
@@ -81,7 +81,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// As [`RwSem::upgrade`].
+    /// As [`RwSem::upgrade`](crate::rwsem::RwSem::upgrade).
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing.
@@ -91,7 +91,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let _ = unsafe { self.upgrade_with(Wait::FOREVER) };
     }
 
-    /// As [`RwSem::try_upgrade`].
+    /// As [`RwSem::try_upgrade`](crate::rwsem::RwSem::try_upgrade).
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing where it is true.
@@ -109,7 +109,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// As [`RwSem::upgrade_with`].
+    /// As [`RwSem::upgrade_with`](crate::rwsem::RwSem::upgrade_with).
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
