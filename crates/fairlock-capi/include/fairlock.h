@@ -147,14 +147,9 @@ struct timespec;
 #define FAIRLOCK_READER_SPIN_ON 2
 
 /**
- * `reader_spin`: one of the three, by what the turns of readers and of writers yielded lately.
- */
-#define FAIRLOCK_READER_SPIN_ADAPTIVE 3
-
-/**
  * `reader_spin`: every reader may spin, for readers too, which may starve all others.
  */
-#define FAIRLOCK_READER_SPIN_ALWAYS 4
+#define FAIRLOCK_READER_SPIN_ALWAYS 3
 
 /**
  * No batches, but turns.

@@ -30,10 +30,8 @@ pub const FAIRLOCK_READER_SPIN_OFF: u32 = 0;
 pub const FAIRLOCK_READER_SPIN_ONE: u32 = 1;
 /// `reader_spin`: every reader may spin.
 pub const FAIRLOCK_READER_SPIN_ON: u32 = 2;
-/// `reader_spin`: one of the three, by what the turns of readers and of writers yielded lately.
-pub const FAIRLOCK_READER_SPIN_ADAPTIVE: u32 = 3;
 /// `reader_spin`: every reader may spin, for readers too, which may starve all others.
-pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 4;
+pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 3;
 
 /// How a lock decides who goes next, in full. Start from a preset
 /// (fairlock_policy_preset) and change what is to be different.
@@ -61,11 +59,10 @@ pub struct fairlock_policy_t {
     pub reserved: [u32; 9],
 }
 
-const SPINS: [(u32, ReaderSpin); 5] = [
+const SPINS: [(u32, ReaderSpin); 4] = [
     (FAIRLOCK_READER_SPIN_OFF, ReaderSpin::Off),
     (FAIRLOCK_READER_SPIN_ONE, ReaderSpin::One),
     (FAIRLOCK_READER_SPIN_ON, ReaderSpin::On),
-    (FAIRLOCK_READER_SPIN_ADAPTIVE, ReaderSpin::Adaptive),
     (FAIRLOCK_READER_SPIN_ALWAYS, ReaderSpin::Always),
 ];
 
@@ -73,8 +70,7 @@ impl fairlock_policy_t {
     pub(crate) fn new(policy: &Policy) -> Self {
         let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         // What does not matter under tenure is written with these values.
-        let idle =
-            PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..PublishedPolicy::HANDOFF };
+        let idle = PublishedPolicy::HANDOFF;
         let (after, budget, published) = match policy.discipline() {
             Discipline::Tenure(tenure) => (Some(tenure.aim), Some(tenure.budget), idle),
             Discipline::Published(published) => (published.handoff_after, None, published),
@@ -83,7 +79,7 @@ impl fairlock_policy_t {
         Self {
             handoff_after_ns: after.map_or(FAIRLOCK_NEVER, ns),
             handoff_budget: budget.map_or(FAIRLOCK_NO_BUDGET, |budget| budget.get().into()),
-            reader_spin: spin.map_or(FAIRLOCK_READER_SPIN_ADAPTIVE, |(code, _)| *code),
+            reader_spin: spin.map_or(FAIRLOCK_READER_SPIN_ON, |(code, _)| *code),
             writer_spin: published.writer_spin.into(),
             writer_phase: published.writer_phase.into(),
             priorities: policy.priorities().into(),

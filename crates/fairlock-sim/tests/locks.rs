@@ -112,10 +112,6 @@ fn rw_sem_excludes_under_every_policy() {
             reader_spin: ReaderSpin::Always,
             ..PublishedPolicy::HANDOFF
         }),
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Adaptive,
-            ..PublishedPolicy::HANDOFF
-        }),
     ] {
         let lock = RwSem::new(policy);
         excludes(&|writes, section| with_rw_sem(&lock, writes, section));

@@ -39,12 +39,11 @@ fn kept(name: &str) -> &'static str {
 const TENURE: [&str; 2] = ["handoff_after", "budget"];
 const PUBLISHED: [&str; 4] = ["handoff_after", "reader_spin", "writer_spin", "writer_phase"];
 
-const READER_SPINS: [(&str, ReaderSpin); 5] = [
+const READER_SPINS: [(&str, ReaderSpin); 4] = [
     ("off", ReaderSpin::Off),
     ("one", ReaderSpin::One),
     ("on", ReaderSpin::On),
     ("always", ReaderSpin::Always),
-    ("adaptive", ReaderSpin::Adaptive),
 ];
 
 /// The policy of such a name; `None` if it is not one.
@@ -87,8 +86,7 @@ fn parse(name: &str) -> Result<Option<Policy>, Error> {
             }
             "reader_spin" => {
                 let found = READER_SPINS.into_iter().find(|(name, _)| *name == value);
-                published.reader_spin =
-                    found.ok_or_else(|| wrong("use off, one, on, always or adaptive"))?.1;
+                published.reader_spin = found.ok_or_else(|| wrong("use off, one, on or always"))?.1;
             }
             "writer_spin" => published.writer_spin = flag()?,
             _ => published.writer_phase = flag()?,
@@ -227,7 +225,7 @@ mod tests {
             ("tenure:handoff_after=1", "unit"),
             ("tenure:budget=0", "1 to 100"),
             ("tenure:writer_spin=true", "handoff_after"),
-            ("published:reader_spin=sometimes", "adaptive"),
+            ("published:reader_spin=sometimes", "always"),
             ("published:writer_phase=1", "true or false"),
         ] {
             let error = parse(name).unwrap_err().to_string();

@@ -18,7 +18,7 @@ use super::with_policy::WithPolicy;
 use super::{BenchLock, RwBench};
 
 /// The policies that have names; `fairlock locks` says what each is.
-fn presets() -> [(&'static str, Policy); 9] {
+fn presets() -> [(&'static str, Policy); 8] {
     let handoff = PublishedPolicy::HANDOFF;
     let at_once = PublishedPolicy { handoff_after: Some(Duration::ZERO), ..handoff };
     let spin = |reader_spin| Policy::published(PublishedPolicy { reader_spin, ..handoff });
@@ -31,7 +31,6 @@ fn presets() -> [(&'static str, Policy); 9] {
         ("fairlock:writer_phase", Policy::WRITER_PHASE),
         ("fairlock:reader_spin_one", spin(ReaderSpin::One)),
         ("fairlock:reader_spin_always", spin(ReaderSpin::Always)),
-        ("fairlock:reader_spin_adaptive", spin(ReaderSpin::Adaptive)),
     ]
 }
 

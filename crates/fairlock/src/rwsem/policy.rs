@@ -21,16 +21,6 @@ pub enum ReaderSpin {
     /// readers in vain, and was then handed the lock, makes readers queue for a while.
     #[doc(hidden)]
     Always,
-    /// Chooses by the rate of acquisitions in the recent turns of readers and of writers. While a
-    /// thread is queued, the slower side neither spins nor steals, but waits for its handoff; the
-    /// faster side does both. If the faster side is the readers, they also join readers inside past
-    /// the queue, until a queued writer is past its deadline.
-    ///
-    /// This is for throughput, not for equal shares ([`Policy::DEFAULT`] shares the time). One side
-    /// may have nearly all of the time. Then each thread of the other side acquires the lock once
-    /// in about `handoff_after`, or in five times as long as its side needs one by one. Without
-    /// handoffs (`handoff_after: None`) this is the same as `On`.
-    Adaptive,
 }
 
 /// How a lock decides who goes next: one of two [disciplines](Discipline), with its parameters.

@@ -146,6 +146,7 @@ impl Word {
     /// One upgradable reader holds the lock, and nobody waits.
     pub(crate) const UPGRADABLE: Self = Self::FREE.taken(Access::Upgradable);
     /// The lock is free with waiters.
+    #[cfg(test)]
     pub(crate) const AWAITED: Self = Self::FREE.with(Flags::WAITERS);
 
     // ---- what it says ----

@@ -98,23 +98,6 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         })
     ),
     kind!(
-        "rwsem:adaptive-spin",
-        "RwSem, Policy::HANDOFF with adaptive reader spinning",
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Adaptive,
-            ..PublishedPolicy::HANDOFF
-        })
-    ),
-    kind!(
-        "rwsem:adaptive-soon",
-        "RwSem, the same with handoff after 2 us",
-        Policy::published(PublishedPolicy {
-            handoff_after: Some(Duration::from_micros(2)),
-            reader_spin: ReaderSpin::Adaptive,
-            ..PublishedPolicy::HANDOFF
-        })
-    ),
-    kind!(
         "rwsem:priorities",
         "RwSem, Policy::DEFAULT with real-time priorities",
         Policy::DEFAULT.with_priorities()
@@ -665,11 +648,9 @@ impl<L: Lock> Subject for Sem<L> {
         self.gone.get()
     }
 
-    /// The published disciplines promise less: with adaptive spinning a release may leave the head asleep.
     fn is_free_beside_waiters(&self) -> bool {
         let inside = self.room.readers.get() + self.room.writers.get();
-        let promised = matches!(self.lock.policy().discipline(), Discipline::Tenure(_));
-        promised && inside == 0 && self.ranks.somebody_waits()
+        inside == 0 && self.ranks.somebody_waits()
     }
 
     fn observe(&self, _: usize, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {

@@ -50,7 +50,6 @@ impl<P: Platform> Kernel<P> {
                     } else {
                         self.events.count(Event::WriteLock);
                         q.waiters.remove(waiter);
-                        self.lines.preference.end_quiet();
                         self.after_change(q, Flags::NONE);
                         match waiter.access {
                             Access::Exclusive => self.note_writer(waiter.thread),
@@ -75,7 +74,7 @@ impl<P: Platform> Kernel<P> {
                 }
             }
             Kind::Writer => {
-                if self.policy.writer_phase || self.is_writers_phase(head) {
+                if self.policy.writer_phase {
                     self.begin_writer_phase();
                 }
                 if wake_writer {
@@ -142,7 +141,6 @@ impl<P: Platform> Kernel<P> {
         // on their behalf, also of the one that is counted already (rule 3).
         self.word.enter_readers(count - 1, Ordering::Acquire);
         self.note_readers();
-        self.count_reads(q, count);
         for _ in 0..count {
             // SAFETY: the waiter is not used after it is told of its grant.
             let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
@@ -151,7 +149,6 @@ impl<P: Platform> Kernel<P> {
             reader.grant(wakes);
         }
         self.after_change(q, Flags::HANDOFF.with(Flags::WRITER_PHASE));
-        self.wake_new_head(q, wakes);
     }
 
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
@@ -160,9 +157,6 @@ impl<P: Platform> Kernel<P> {
     pub(crate) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
         let urgent = q.waiters.urgent().is_some();
         let done = if urgent { done.without(Flags::HANDOFF) } else { done };
-        if q.waiters.is_empty() {
-            self.end_turns(q);
-        }
         let gone = match q.waiters.head() {
             None => Flags::QUEUE,
             Some(head) if head.kind == Kind::Reader => done.with(Flags::WRITER_PHASE),
@@ -196,7 +190,6 @@ impl<P: Platform> Kernel<P> {
     /// kept for the queue's head.
     pub(crate) fn let_readers_join(&self) {
         self.with_wakes(|q, wakes| {
-            self.count_reads(q, 1);
             let word = self.word.load(Ordering::Relaxed);
             let kept = word.is_closed() || word.is_writer_phase();
             let waiting = q.waiters.first(Kind::Reader).is_some();
@@ -206,8 +199,6 @@ impl<P: Platform> Kernel<P> {
                 // `count_head_reader`.
                 self.word.enter(Access::Shared, Ordering::Relaxed);
                 self.grant_counted_readers(q, wakes);
-            } else {
-                self.wake_new_head(q, wakes);
             }
         });
     }
@@ -239,19 +230,11 @@ impl<P: Platform> Kernel<P> {
 
     /// Whether a waiter is past the time for which it may be passed over.
     pub(crate) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        self.policy.handoff_after.is_some_and(|after| {
-            let now = P::now();
-            now >= due_at(waiter, after)
-                && (waiter.kind == Kind::Reader || self.lines.preference.least(now).is_none())
-        })
+        let due_at = |after| waiter.arrived.saturating_add(at_most(after, u64::MAX));
+        self.policy.handoff_after.is_some_and(|after| P::now() >= due_at(after))
     }
 
     fn is_immediate(&self) -> bool {
         self.policy.handoff_after == Some(Duration::ZERO)
     }
-}
-
-/// When a waiter has been passed over for long enough.
-pub(crate) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
-    waiter.arrived.saturating_add(at_most(after, u64::MAX))
 }

@@ -1,20 +1,16 @@
 //! What the discipline remembers of a thread.
 
-use core::cell::Cell;
-
 use crate::system::{Atomic, System};
 
 // Neighbours in the spinner queue write it: in a line of its own, away from what wakers write.
 #[repr(align(64))]
 pub(crate) struct PublishedLocal<P: System> {
     pub(crate) spinner: SpinnerNode<P>,
-    /// Reads past a queue that are not yet added to the lock's counter.
-    pub(super) past_queue: Cell<usize>,
 }
 
 impl<P: System> PublishedLocal<P> {
     pub(crate) fn new() -> Self {
-        Self { spinner: SpinnerNode::new(), past_queue: Cell::new(0) }
+        Self { spinner: SpinnerNode::new() }
     }
 }
 

@@ -10,8 +10,7 @@
 //!
 //! Every release runs the wake check, and so does every thread that takes back a count that made
 //! the lock look held, and every waiter that arrives or leaves (rules 2, 7, 8, 14 and 15). A
-//! release never leaves the check to a spinner; it leaves the check to a stream of readers only if
-//! the head has asked for that, and has a timer.
+//! release never leaves the check to a spinner.
 //!
 //! Why no wake-up is lost: every change of the word is one atomic step, so all changes have one
 //! order. The lock becomes free with somebody queued either by a step that finds `WAITERS`, whose
@@ -28,9 +27,7 @@
 //! | the ways in, and waiting | `wait` |
 //! | optimistic spinning, and its queue | `spin`, `osq` |
 //! | what spinners know of who is inside | `owner` |
-//! | `ReaderSpin::Adaptive`: which side goes past the queue | [`adaptive`] |
 
-mod adaptive;
 mod grant;
 mod local;
 mod osq;
@@ -45,7 +42,6 @@ mod wait;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
-use adaptive::{Preference, Turns};
 pub(crate) use local::PublishedLocal;
 use owner::Owner;
 use spin::Spinners;
@@ -58,32 +54,28 @@ use crate::events::Event;
 use crate::inspect::Field;
 use crate::platform::Platform;
 use crate::system::all_zero;
-use crate::wait::{Access, Kind, WaitContext, WaitError};
+use crate::wait::{Access, WaitContext, WaitError};
 use crate::{rwsem::PastQueue, wait::Thread};
 
 /// What the queue lock guards.
-type Queued<P> = sem::Queued<P, Turns>;
+type Queued<P> = sem::Queued<P, ()>;
 
 /// What has cache lines of its own.
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Lines<P: Platform> {
-    preference: Preference<P>,
     spinners: Spinners<P>,
 }
 
-all_zero!(Lines of [AtomicUsize, AtomicU32, AtomicU64]: [], [preference, spinners]);
+all_zero!(Lines of [AtomicUsize, AtomicU32, AtomicU64]: [], [spinners]);
 
 impl<P: Platform> Rules<P> for PublishedPolicy {
     /// Written by who has just written the word.
     type Near = Owner<P>;
     type Lines = Lines<P>;
-    /// For `ReaderSpin::Adaptive`.
-    type Queued = Turns;
-    const QUEUED: Turns = Turns::new();
-    const FIELDS: &'static [Field] = &[
-        (offset_of!(Lines<P>, preference), size_of::<Preference<P>>(), "preference"),
-        (offset_of!(Lines<P>, spinners), size_of::<Spinners<P>>(), "spinners"),
-    ];
+    type Queued = ();
+    const QUEUED: () = ();
+    const FIELDS: &'static [Field] =
+        &[(offset_of!(Lines<P>, spinners), size_of::<Spinners<P>>(), "spinners")];
 
     fn priorities(&self) -> bool {
         self.priorities
@@ -95,19 +87,15 @@ impl<P: Platform> Rules<P> for PublishedPolicy {
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
-        // As published: each reader counts itself first, also one that may give up. Acquire: it may stay (rule 3).
-        let before = counted.unwrap_or_else(|| lock.word.enter(Access::Shared, Ordering::Acquire));
-        if lock.join_stream(before, me) {
-            lock.events.count(Event::ReadSteal);
-            return Ok(());
+        // As published: each reader counts itself first, also one that may give up.
+        if counted.is_none() {
+            // Relaxed: the load that follows decides whether it owns the lock.
+            lock.word.enter(Access::Shared, Ordering::Relaxed);
         }
         // The reader keeps its count if it could be added now. Acquire: then this thread owns the
         // lock (rule 3).
         let word = lock.word.load(Ordering::Acquire);
-        if word.without_reader().is_read_stealable()
-            && lock.readers_steal()
-            && !lock.holds_back(Kind::Reader, word)
-        {
+        if word.without_reader().is_read_stealable() && lock.readers_steal() {
             if word.has_waiters() {
                 lock.events.count(Event::ReadSteal);
                 lock.let_readers_join();
@@ -173,19 +161,14 @@ impl<P: Platform> Rules<P> for PublishedPolicy {
     }
 
     fn read_release(lock: &Kernel<P>) {
-        if !lock.leaves_head_asleep() {
-            lock.wake_after_release();
-        }
+        lock.wake_after_release();
     }
 
     #[cold]
     #[inline(never)] // its frame is large
     fn write_release(lock: &Kernel<P>) {
         if lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release).has_waiters() {
-            lock.with_wakes(|q, wakes| {
-                lock.count_write(q);
-                lock.wake_check(q, true, wakes);
-            });
+            lock.wake_after_release();
         }
     }
 

@@ -37,11 +37,6 @@ impl<P: Platform> Owner<P> {
     fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
-
-    /// Whether readers took the lock by a slow path after the last writer.
-    pub(crate) fn is_reader_owned(&self) -> bool {
-        self.get() & READER_OWNED != 0
-    }
 }
 
 /// Where a writer that came by a slow path was: its hint, and in the low bits the
@@ -138,7 +133,6 @@ impl<P: Platform> Kernel<P> {
 
     /// A writer took the lock by a slow path.
     pub(crate) fn note_writer(&self, me: &'static Sleeper<P>) {
-        self.note_change_to_writer();
         self.near.set(me.hint());
         self.lines.spinners.seen.note(me);
     }
@@ -172,20 +166,6 @@ mod tests {
         assert!(may_run(Native::thread()));
         let other = Box::leak(Box::new(Thread::new()));
         assert_eq!(may_run(other), Native::cpu().is_none());
-    }
-
-    /// The turn that it begins for its side began then.
-    #[test]
-    fn when_a_writer_comes_after_readers_is_noted() {
-        let lock = &spinning(ReaderSpin::Adaptive);
-        let since = Native::now();
-        let kernel = lock.kernel();
-        kernel.note_writer(Native::thread());
-        assert!(!kernel.near.is_reader_owned() && kernel.lines.preference.written() == 0);
-        kernel.note_readers();
-        assert!(kernel.near.is_reader_owned());
-        kernel.note_writer(Native::thread());
-        assert!(!kernel.near.is_reader_owned() && kernel.lines.preference.written() >= since);
     }
 
     #[test]

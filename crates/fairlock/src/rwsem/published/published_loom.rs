@@ -14,7 +14,7 @@ use crate::models::{self, Scene};
 use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
-use crate::wait::{Access, CancelToken, Kind, Wait, WaitContext, WaitError};
+use crate::wait::{Access, CancelToken, Wait, WaitContext, WaitError};
 
 struct Spun {
     queue: SpinnerQueue<Loom>,
@@ -146,25 +146,13 @@ const ASLEEP: PublishedPolicy = PublishedPolicy {
 const IMMEDIATE: PublishedPolicy =
     PublishedPolicy { handoff_after: Some(Duration::ZERO), ..ASLEEP };
 const PHASE: PublishedPolicy = PublishedPolicy { writer_phase: true, ..ASLEEP };
-const ADAPTIVE: PublishedPolicy = PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..ASLEEP };
-/// Deadlines that pass while the model runs.
-const SOON_ADAPTIVE: PublishedPolicy =
-    PublishedPolicy { handoff_after: Some(Duration::from_micros(200)), ..ADAPTIVE };
 const IMMEDIATE_PHASE: PublishedPolicy = PublishedPolicy { writer_phase: true, ..IMMEDIATE };
 
 /// Each thread makes its visits; a lost wake-up is a deadlock, which loom reports. At the end
 /// nothing is left in the word.
 fn model(policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
-    model_preferring(Kind::Reader, policy, threads);
-}
-
-/// As [`model`], where one side holds back at first if the policy is adaptive.
-fn model_preferring(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
-    let guarded = move || {
-        let lock = RwSem::new(Policy::published(policy));
-        lock.kernel().lines.preference.set_side(side);
-        Guarded { lock, value: UnsafeCell::new(0) }
-    };
+    let guarded =
+        move || Guarded { lock: RwSem::new(Policy::published(policy)), value: UnsafeCell::new(0) };
     models::check(&Builder::new(), None, guarded, threads);
 }
 
@@ -235,43 +223,6 @@ fn writer_between_two_readers() {
 #[test]
 fn writer_between_two_readers_handed_off() {
     model(IMMEDIATE, &[&[Read], &[Write], &[Read]]);
-}
-
-/// A reader that holds back from a free lock is not the only one that could have taken it.
-#[test]
-fn reader_that_holds_back_beside_writers() {
-    model_preferring(Kind::Writer, ADAPTIVE, &[&[Read], &[Write], &[Write]]);
-}
-
-#[test]
-fn reader_that_holds_back_beside_a_writer_that_times_out() {
-    model_preferring(Kind::Writer, ADAPTIVE, &[&[Read, Read], &[Write, WriteTimed]]);
-}
-
-/// After the readers' last release the writer is asleep, with nothing but its timer to wake it.
-#[test]
-fn stream_of_readers_beside_a_writer() {
-    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read, Read], &[Write]]);
-}
-
-#[test]
-fn two_readers_that_join_beside_a_writer() {
-    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[Write], &[Read]]);
-}
-
-#[test]
-fn stream_of_readers_beside_a_writer_that_times_out() {
-    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[WriteTimed, Write]]);
-}
-
-#[test]
-fn writers_that_hold_back_from_a_stream() {
-    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Read], &[Write], &[Write]]);
-}
-
-#[test]
-fn downgrade_begins_a_stream_beside_a_writer() {
-    model_preferring(Kind::Reader, SOON_ADAPTIVE, &[&[Downgrade, Read], &[Write]]);
 }
 
 /// Rules 8 and 14.

@@ -92,9 +92,7 @@ impl<P: Platform> Kernel<P> {
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        self.policy.writer_spin
-            && !self.holds_back(Kind::Writer, self.word.load(Ordering::Relaxed))
-            && self.spin(Kind::Writer, me, context)
+        self.policy.writer_spin && self.spin(Kind::Writer, me, context)
     }
 
     /// As [`spin_for_write`](Self::spin_for_write).
@@ -103,7 +101,7 @@ impl<P: Platform> Kernel<P> {
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        match self.reader_spin() {
+        match self.policy.reader_spin {
             ReaderSpin::Off => false,
             ReaderSpin::One => {
                 // Relaxed: counts to one, orders nothing.
@@ -114,9 +112,7 @@ impl<P: Platform> Kernel<P> {
                 self.lines.spinners.reader.store(0, Ordering::Relaxed);
                 stolen
             }
-            ReaderSpin::On | ReaderSpin::Always | ReaderSpin::Adaptive => {
-                self.spin(Kind::Reader, me, context)
-            }
+            ReaderSpin::On | ReaderSpin::Always => self.spin(Kind::Reader, me, context),
         }
     }
 
@@ -184,7 +180,7 @@ impl<P: Platform> Kernel<P> {
             Kind::Writer if !word.is_write_stealable() => return Look::Held(word),
             Kind::Writer => word.taken(Access::Exclusive),
             Kind::Reader if word.is_written() => return Look::Held(word),
-            Kind::Reader if !self.may_join(word) => return Look::InVain,
+            Kind::Reader if !word.is_open_past_queue() => return Look::InVain,
             Kind::Reader => word.with_reader(),
         };
         // Acquire: owns the lock on success (rule 3).
@@ -199,20 +195,10 @@ impl<P: Platform> Kernel<P> {
         }
     }
 
-    /// Whether a reader at the head of the spinners gets in, no writer being inside.
-    fn may_join(&self, word: Word) -> bool {
-        match self.policy.reader_spin {
-            ReaderSpin::Adaptive => word.is_read_stealable() || self.is_stream(word),
-            _ => word.is_open_past_queue(),
-        }
-    }
-
     /// Whether readers that come while the lock is as `word` says do not spin.
     fn readers_hold_back(&self, word: Word) -> bool {
         match self.policy.reader_spin {
             ReaderSpin::Always => self.readers_are_discouraged(),
-            // Readers have turns under this policy.
-            ReaderSpin::Adaptive => false,
             _ => !word.is_written() && word.readers() > 0,
         }
     }
@@ -221,7 +207,7 @@ impl<P: Platform> Kernel<P> {
     /// that do so come first.
     pub(crate) fn readers_steal(&self) -> bool {
         match self.policy.reader_spin {
-            ReaderSpin::Off | ReaderSpin::Adaptive => true,
+            ReaderSpin::Off => true,
             ReaderSpin::Always => false,
             ReaderSpin::One | ReaderSpin::On => self.lines.spinners.is_empty(),
         }

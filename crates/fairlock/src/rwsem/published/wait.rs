@@ -15,8 +15,7 @@ impl<P: Platform> Kernel<P> {
 
     /// Takes the lock in this way, if a writer could.
     pub(super) fn steal_as_writer(&self, word: Word, access: Access) -> bool {
-        let may = |word: Word| word.is_write_stealable() && !self.holds_back(Kind::Writer, word);
-        self.word.take_while(word, access, may).is_some()
+        self.word.take_while(word, access, Word::is_write_stealable).is_some()
     }
 
     /// A reader that may not stay takes its count back. The count may have kept a woken writer out:
@@ -69,14 +68,12 @@ impl<P: Platform> Kernel<P> {
     ) -> bool {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
-        let mut word = Word::AWAITED;
         if q.waiters.len() == 1 {
             let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
             let flags = Flags::WAITERS.with(Flags::WRITER_PHASE.only_if(phase));
             // Relaxed: see "no wake-up is lost" in the module documentation.
-            word = self.word.set(flags, Ordering::Relaxed);
+            self.word.set(flags, Ordering::Relaxed);
         }
-        self.note_queued(q, waiter, word);
         if waiter.priority > 0 {
             self.after_change(q, Flags::NONE);
         }
@@ -86,9 +83,6 @@ impl<P: Platform> Kernel<P> {
         let free = self.word.load(Ordering::Relaxed).is_free();
         self.wake_check(q, free, wakes);
         let acquired = waiter.state() == GRANTED;
-        if free && !acquired {
-            self.count_idle(q, waiter.arrived);
-        }
         if acquired {
             self.events.count(Event::ReadFast);
         }
@@ -100,7 +94,7 @@ impl<P: Platform> Kernel<P> {
         waiter: &Waiter<P>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let (mut spun, mut slept) = (false, false);
+        let mut spun = false;
         let mut ended = context.expired(P::now);
         loop {
             if waiter.state() == GRANTED {
@@ -121,9 +115,7 @@ impl<P: Platform> Kernel<P> {
             }
             spun = false;
             self.events.count(Event::sleep(waiter.kind));
-            let timer = self.timer(waiter, slept);
-            slept = true;
-            ended = context.sleep(&waiter.thread.parker, timer);
+            ended = context.sleep(&waiter.thread.parker, None);
         }
     }
 
@@ -133,11 +125,8 @@ impl<P: Platform> Kernel<P> {
             return Turn::Later;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if (!word.may_take_next(waiter.access) || self.leaves_to_stream(word))
-            && !word.is_closed()
-            && !self.is_due(waiter)
-        {
-            // Whoever lets the lock go wakes the head, or the head's timer does.
+        if !word.may_take_next(waiter.access) && !word.is_closed() && !self.is_due(waiter) {
+            // The thread that lets the lock go wakes the head.
             return Turn::Later;
         }
         self.with_queue(|q| self.take_as_head(q, waiter))

@@ -27,15 +27,8 @@ use crate::wait::{CancelToken, Kind, Wait, WaitError};
 pub(super) type Lock = RwSem<Native>;
 
 /// Both disciplines, each with its handoff now and then and as often as it can be.
-const POLICIES: [(&str, Policy); 6] = [
+const POLICIES: [(&str, Policy); 5] = [
     ("handoff", Policy::HANDOFF),
-    (
-        "adaptive",
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Adaptive,
-            ..PublishedPolicy::HANDOFF
-        }),
-    ),
     ("writer phase", Policy::WRITER_PHASE),
     (
         "immediate",

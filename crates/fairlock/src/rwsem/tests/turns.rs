@@ -182,7 +182,7 @@ fn readers_that_sleep_inside_let_the_others_in() {
 #[test]
 fn readers_in_the_queue_join_one_that_goes_past_it() {
     use ReaderSpin::*;
-    for reader_spin in [Off, One, On, Always, Adaptive] {
+    for reader_spin in [Off, One, On, Always] {
         let policy = PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF };
         let lock = &Lock::new(Policy::published(policy));
         lock.write();
