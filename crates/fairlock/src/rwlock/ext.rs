@@ -313,19 +313,19 @@ macro_rules! raw_rwlock_ext {
             #[inline]
             fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_with(self, wait);
-                deadlock::acquire_with(self, Mode::Shared, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), Mode::Shared, wait.can_end(), take)
             }
 
             #[inline]
             fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::write_with(self, wait);
-                deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
             }
 
             #[inline]
             fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_recursive_with(self, wait);
-                deadlock::acquire_with(self, Mode::Recursive, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), Mode::Recursive, wait.can_end(), take)
             }
         }
     };
