@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use crate::platform::{Platform, Thread};
+use crate::system::errno;
 use crate::system::fork::{self, PerProcess};
 
 /// See [`System::cpus`](crate::platform::System::cpus).
@@ -26,7 +27,8 @@ pub(super) fn cpus() -> usize {
     // Relaxed: a cached number that any thread may compute again.
     match CPUS.load(Ordering::Relaxed) {
         0 => {
-            let n = std::thread::available_parallelism().map_or(1, |n| n.get());
+            // It reads files.
+            let n = errno::kept(std::thread::available_parallelism).map_or(1, |n| n.get());
             CPUS.store(n, Ordering::Relaxed);
             n
         }
@@ -135,7 +137,7 @@ macro_rules! thread_records {
         #[inline]
         fn record() -> &'static $crate::platform::Thread<$platform> {
             match RECORD.get() {
-                0 => new_record(),
+                0 => $crate::system::errno::kept(new_record),
                 // SAFETY: `RECORD` holds zero or the address of a leaked record.
                 address => unsafe { &*(address as *const $crate::platform::Thread<$platform>) },
             }
