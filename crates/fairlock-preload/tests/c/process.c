@@ -400,6 +400,53 @@ static void sandboxed(void) {
     }
 }
 
+/* What runs in a sandbox that ends the process at any call that is not listed: what glibc's locks and threads need, and
+   what docs/preload.md adds for ours. */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int turns;
+
+static int take_turns(pthread_rwlock_t *l) {
+    for (int i = 0; i < 300; i++) {
+        EXPECT(i % 4 ? pthread_rwlock_rdlock(l) : pthread_rwlock_wrlock(l), 0);
+        EXPECT(pthread_mutex_lock(&mutex), 0);
+        turns++;
+        EXPECT(pthread_cond_signal(&changed), 0);
+        struct timespec soon;
+        CHECK(clock_gettime(CLOCK_REALTIME, &soon) == 0);
+        soon.tv_nsec = (soon.tv_nsec + 100000) % 1000000000;
+        int ended = pthread_cond_timedwait(&changed, &mutex, &soon);
+        CHECK(ended == 0 || ended == ETIMEDOUT);
+        EXPECT(pthread_mutex_unlock(&mutex), 0);
+        EXPECT(pthread_rwlock_unlock(l), 0);
+    }
+    return 0;
+}
+
+static void listed_calls(void) {
+    static const unsigned listed[] = {
+        SYS_futex,   SYS_clock_gettime, SYS_clone,    SYS_clone3,          SYS_set_robust_list, SYS_rseq, SYS_mmap,
+        SYS_munmap,  SYS_mprotect,      SYS_madvise,  SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit,            SYS_exit_group,
+        SYS_write,   SYS_brk,           SYS_gettid,  SYS_sched_yield,     SYS_getrandom,       SYS_membarrier};
+    enum { LISTED = sizeof listed / sizeof *listed };
+    struct sock_filter steps[LISTED + 3] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (int i = 0; i < LISTED; i++)
+        steps[i + 1] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, listed[i], LISTED - i, 0);
+    steps[LISTED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    steps[LISTED + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {.len = LISTED + 3, .filter = steps};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    struct caller callers[6];
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    for (int i = 0; i < 6; i++)
+        start(&callers[i], take_turns, &lock);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    for (int i = 0; i < 6; i++)
+        EXPECT(result(&callers[i]), 0);
+}
+
 /* In memory that two processes share. */
 static void process_shared(void) {
     struct {
@@ -718,5 +765,5 @@ static void cancelled_at_instructions(void) {
 TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
-      {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},
+      {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed}, {"listed_calls", listed_calls},
       {"process_shared", process_shared})
