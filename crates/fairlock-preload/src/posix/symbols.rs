@@ -5,7 +5,7 @@
 //! A thread that is cancelled while it waits for a condition variable leaves them by unwinding; and
 //! a thread may have itself cancelled anywhere.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
 use fairlock_profile::layout::side::{READ, WRITE};
@@ -185,6 +185,10 @@ symbols! {
     sched_setscheduler(process: pid_t, policy: c_int, wanted: *const sched_param) {
         thread::note_policy(policy);
         real::sched_setscheduler(process, policy, wanted)
+    }
+    // Of glibc since 2.41 only; it does the same.
+    sched_setattr(process: pid_t, wanted: *const c_void, flags: c_uint) {
+        libc::syscall(libc::SYS_sched_setattr, process, wanted, flags) as c_int
     }
 
     pthread_spin_lock(lock: Spin) =>

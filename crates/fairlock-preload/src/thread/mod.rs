@@ -517,7 +517,7 @@ unsafe impl System for Preload {
 
 /// Whether the process asked for a real-time policy, for any of its threads, or was started under one. Otherwise no thread asks for its own when it waits: a sandbox may end the process at
 /// that call.
-static MAY_BE_REAL_TIME: AtomicBool = AtomicBool::new(false);
+pub(crate) static MAY_BE_REAL_TIME: AtomicBool = AtomicBool::new(false);
 
 /// The process asks for this scheduling policy.
 pub(crate) fn note_policy(policy: c_int) {
