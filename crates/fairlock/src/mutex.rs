@@ -85,6 +85,7 @@ impl RawMutex {
         &self.0
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> &Id {
         &self.1
     }

@@ -74,6 +74,11 @@ use notes::note_wait;
 pub use notes::{DeadlockedThread, check_deadlock};
 pub(crate) use notes::{Id, acquired, changes, releases};
 
+/// A lock that is noted.
+pub(crate) trait Noted {
+    fn id(&self) -> &Id;
+}
+
 /// Whether locks are noted.
 const NOTES: bool = cfg!(all(feature = "deadlock_detection", not(fairlock_loom)));
 

@@ -6,7 +6,7 @@ use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 
 use crate::GuardMarker;
-use crate::deadlock::{self, Mode};
+use crate::deadlock::{self, Mode, Noted};
 use crate::events::EventCounts;
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]

@@ -5,7 +5,7 @@ use lock_api::RawRwLock as RawLock;
 #[cfg(feature = "std")]
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
-use crate::deadlock::{self, Id, Mode};
+use crate::deadlock::{self, Id, Mode, Noted};
 use crate::guard::note_attempt;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;

@@ -33,7 +33,7 @@ pub(crate) use tenure::TenureLocal;
 pub(crate) use tenure::{Again, PastQueue};
 pub(crate) use word::{READERS_LIMIT, Word};
 
-use crate::deadlock::Id;
+use crate::deadlock::{Id, Noted};
 use crate::events::EventCounts;
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
@@ -98,6 +98,13 @@ macro_rules! of_either {
     };
 }
 
+impl<P: Platform> Noted for RwSem<P> {
+    #[inline]
+    fn id(&self) -> &Id {
+        &self.1
+    }
+}
+
 impl<P: Platform> RwSem<P> {
     /// Whether it is so on this platform.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -125,10 +132,6 @@ impl<P: Platform> RwSem<P> {
             Discipline::Published(own) => Either::Kernel(policy, Sem::new_const(own)),
         });
         Self(lock, Id::new())
-    }
-
-    pub(crate) fn id(&self) -> &Id {
-        &self.1
     }
 
     /// The policy this lock was made with.

@@ -15,7 +15,7 @@ use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf, Slots, leave_othe
 use super::local::Mark;
 use super::marks;
 use super::word::{self, Holder, RwWord};
-use crate::deadlock::Id;
+use crate::deadlock::{Id, Noted};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{Again, PastQueue, Policy, RwSem, Turns, Word};
@@ -31,6 +31,13 @@ use crate::wait::{Access, LOOK_NS, Thread, Wait, WaitContext, WaitError};
 pub struct ThinRwSem<P: PooledPlatform> {
     word: AtomicOf<RwWord, P::AtomicU64>,
     id: Id,
+}
+
+impl<P: PooledPlatform> Noted for ThinRwSem<P> {
+    #[inline]
+    fn id(&self) -> &Id {
+        &self.id
+    }
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
@@ -55,10 +62,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     {
         let word = AtomicOf::of(AtomicU64::new(RwWord::following(policy).0));
         Self { word, id: Id::new() }
-    }
-
-    pub(crate) fn id(&self) -> &Id {
-        &self.id
     }
 
     /// The policy this lock was made with.
