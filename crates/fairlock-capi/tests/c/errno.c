@@ -12,7 +12,7 @@
 
 /* As if there were no /proc, and in a sandbox. */
 static void refuse_calls(void) {
-    static const unsigned refused[] = {SYS_open, SYS_openat, SYS_sched_getaffinity, SYS_sched_getscheduler,
+    static const unsigned refused[] = {SYS_openat, SYS_sched_getaffinity, SYS_sched_getscheduler,
                                        SYS_sched_yield, SYS_membarrier};
     enum { REFUSED = sizeof refused / sizeof *refused };
     struct sock_filter steps[REFUSED + 3] = {
