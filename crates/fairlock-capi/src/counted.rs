@@ -5,7 +5,7 @@ use std::ops::Deref;
 use fairlock::stats::{Access, Statistics};
 
 use crate::caller::Caller;
-use crate::errno::Errno;
+use crate::errno::{Errno, kept};
 
 /// A lock, with statistics if it has a name. What takes it and leaves it is here; all else is the lock's.
 /// Without a name each costs one load and a branch.
@@ -24,7 +24,7 @@ impl<L> Counted<L> {
         if self.statistics.get().is_some() {
             return Err(Errno::BUSY);
         }
-        self.statistics.make(name);
+        kept(|| _ = self.statistics.make(name));
         Ok(())
     }
 
@@ -43,7 +43,9 @@ impl<L> Counted<L> {
         let lock = &self.lock;
         match self.statistics.collecting() {
             None => wait(lock),
-            Some(record) => record.take(access, at.place(), || attempt(lock), || wait(lock)),
+            Some(record) => {
+                kept(|| record.take(access, at.place(), || attempt(lock), || wait(lock)))
+            }
         }
     }
 
@@ -55,14 +57,14 @@ impl<L> Counted<L> {
     ) -> bool {
         match self.statistics.collecting() {
             None => attempt(&self.lock),
-            Some(record) => record.attempt(access, at.place(), || attempt(&self.lock)),
+            Some(record) => kept(|| record.attempt(access, at.place(), || attempt(&self.lock))),
         }
     }
 
     pub(crate) fn leave(&self, access: Access, release: impl FnOnce(&L)) {
         match self.statistics.get() {
             None => release(&self.lock),
-            Some(record) => record.leave(access, || release(&self.lock)),
+            Some(record) => kept(|| record.leave(access, || release(&self.lock))),
         }
     }
 
@@ -70,7 +72,7 @@ impl<L> Counted<L> {
     pub(crate) fn change(&self, from: Access, to: Access, change: impl FnOnce(&L)) {
         match self.statistics.get() {
             None => change(&self.lock),
-            Some(record) => record.change(from, to, || change(&self.lock)),
+            Some(record) => kept(|| record.change(from, to, || change(&self.lock))),
         }
     }
 
@@ -78,7 +80,7 @@ impl<L> Counted<L> {
     pub(crate) fn pause<T>(&self, pause: impl FnOnce(&L) -> T) -> T {
         match self.statistics.get() {
             None => pause(&self.lock),
-            Some(record) => record.pause(|| pause(&self.lock)),
+            Some(record) => kept(|| record.pause(|| pause(&self.lock))),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Results as C functions return them: 0, or one of `<errno.h>`.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::num::NonZero;
 
 use fairlock::WaitError;
@@ -62,6 +64,46 @@ impl From<RangeError> for Errno {
         }
     }
 }
+
+/// Runs `call`, and leaves the calling thread's `errno` as it was. What waits for a lock or wakes a thread
+/// does not set it, so the functions that are called most need not do this.
+pub(crate) fn kept<R>(call: impl FnOnce() -> R) -> R {
+    // SAFETY: the number is the calling thread's, for as long as the thread lives.
+    let errno = unsafe { &*libc::__errno_location().cast::<Cell<c_int>>() };
+    let before = errno.get();
+    let result = call();
+    errno.set(before);
+    result
+}
+
+/// The C library's memory. A call that succeeds in a second way sets `errno` to why the first failed.
+struct Memory;
+
+// SAFETY: it is the system's.
+unsafe impl GlobalAlloc for Memory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise, here and below.
+        kept(|| unsafe { System.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        kept(|| unsafe { System.alloc_zeroed(layout) })
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        kept(|| unsafe { System.realloc(memory, layout, size) })
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        kept(|| unsafe { System.dealloc(memory, layout) });
+    }
+}
+
+#[global_allocator]
+static MEMORY: Memory = Memory;
 
 /// The number that the C function returns.
 #[inline(always)]

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libc::c_int;
 
-use crate::errno::{Errno, status};
+use crate::errno::{Errno, kept, status};
 
 /// Nobody has used the struct.
 const UNTOUCHED: u32 = 0;
@@ -134,7 +134,7 @@ unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
     // One mutex for all structs: it is held for as long as it takes to write a lock, once for each.
     // A thread that finds it taken sleeps, so priorities cannot keep its holder from running.
     static MAKING: Mutex<()> = Mutex::new(());
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _making = kept(|| MAKING.lock()).unwrap_or_else(PoisonError::into_inner);
     // Relaxed: the thread that made the value held `MAKING`.
     match mark.load(Ordering::Relaxed) {
         UNTOUCHED => {
@@ -196,7 +196,7 @@ pub(crate) unsafe fn destroy<T: Home>(
     // SAFETY: the value is there, and nobody uses it.
     unsafe {
         mark(home).store(GONE, Ordering::Relaxed);
-        value(home).drop_in_place();
+        kept(|| value(home).drop_in_place());
     }
     Ok(())
 }

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::time::Duration;
 
-use fairlock::stats::{self, Longest, Place, SideStats, Times};
+use fairlock::stats::{self, Longest, Place, SideStats, Snapshot, Times};
 use libc::c_int;
 
 use crate::caller;
-use crate::errno::{Errno, give, status};
+use crate::errno::{Errno, give, kept, status};
 use crate::home;
 use crate::mutex::fairlock_mutex_t;
 use crate::rwlock::fairlock_rwlock_t;
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn fairlock_stats_get(
     stats: *mut fairlock_stats_t,
 ) -> c_int {
     let read = |name: &str| {
-        let now = stats::snapshot();
+        let now = kept(stats::snapshot);
         let lock = now.get(name).ok_or(Errno::NO_ENTRY)?;
         let made = if writes {
             fairlock_stats_t::new(&lock.writes, &lock.conditions)
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn fairlock_stats_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
-    unsafe { write(&stats::snapshot().with_names(caller::name).to_string(), text, size) }
+    unsafe { write(&named().to_string(), text, size) }
 }
 
 /// As fairlock_stats_table, as one object in JSON:
@@ -139,13 +139,17 @@ pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_json(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
-    unsafe { write(&stats::snapshot().with_names(caller::name).to_json(), text, size) }
+    unsafe { write(&named().to_json(), text, size) }
 }
 
 /// Switches the statistics of all locks with a name on or off. On at first.
 #[unsafe(no_mangle)]
 pub extern "C" fn fairlock_stats_set_collecting(on: bool) {
     stats::set_collecting(on);
+}
+
+fn named() -> Snapshot {
+    kept(|| stats::snapshot().with_names(caller::name))
 }
 
 /// # Safety

@@ -162,6 +162,11 @@ fn a_wait_that_ends_as_the_lock_is_released_has_it() {
 }
 
 #[test]
+fn errno_is_not_touched() {
+    c("c/errno.c");
+}
+
+#[test]
 fn events() {
     c("c/events.c");
 }

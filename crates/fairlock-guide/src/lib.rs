@@ -22,6 +22,7 @@ pages! {
     policies: "docs/guide/policies.md",
     bound: "docs/guide/bound.md",
     memory: "docs/guide/memory.md",
+    platforms: "docs/guide/platforms.md",
     statistics: "docs/guide/statistics.md",
     read_a_profile: "docs/guide/read-a-profile.md",
     add_a_lock: "docs/guide/add-a-lock.md",

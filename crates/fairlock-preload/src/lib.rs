@@ -73,6 +73,8 @@
 //!   `dlvsym`, must not share a lock with others.
 //! * Race detectors do not know these locks: helgrind, DRD and, if this library comes
 //!   before its own, ThreadSanitizer report races that are none.
+//! * A real-time policy that only another process gives to a thread is not noticed
+//!   (`thread::note_policy`).
 //! * `fork` in a signal handler must be followed by `exec` or `_exit` there.
 //! * A thread whose destructors of thread-specific data use locks in the last of their
 //!   four rounds leaves a few hundred bytes behind; more if it held many locks for reading.

@@ -3,11 +3,9 @@
 
 use core::ffi::c_void;
 
-use fairlock::platform::System;
-
 use crate::process::config::{self, Mode};
 use crate::process::{fork, glibc, real};
-use crate::thread::{self, Preload};
+use crate::thread;
 use crate::{profile, report};
 
 /// Its name tells `fairlock run` what this library is, and which version.
@@ -40,9 +38,7 @@ extern "C" fn start() {
     real::resolve();
     #[cfg(not(test))]
     crate::posix::observed::start();
-    Preload::cpu();
-    // While there is one thread: later the kernel takes a while.
-    Preload::has_process_barrier();
+    thread::ask();
     if config::mode() == Mode::Stats {
         report::start();
     }

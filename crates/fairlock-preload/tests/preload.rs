@@ -47,7 +47,7 @@ programs! {
         waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11
         broadcast_wakes_all stopped_elsewhere stopped_elsewhere_shared cancelled_shared destroys_mutex_of_waiter invalid_time_comes_first;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
-        priorities real_time_threads_sleep sandboxed process_shared keys cancelled_anywhere
+        priorities real_time_threads_sleep sandboxed listed_calls process_shared keys cancelled_anywhere
         cancelled_at_instructions;
     spin: exclusion;
     visible: readers_keep_writers_out writer_sleeps exclusion becomes_visible gone ends_and_forks fork_while_revoked

@@ -122,6 +122,30 @@ pub fn in_child(what: impl FnOnce()) {
     }
 }
 
+/// Runs `what` at the end of so many threads, one after the other: in the destructor of a pthread key, when those of
+/// Rust's thread-local variables have run. Linux only; left out under Miri.
+#[cfg(target_os = "linux")]
+pub fn at_end_of_threads(threads: usize, what: fn()) {
+    extern "C" fn end(what: *mut libc::c_void) {
+        // SAFETY: the value of the key, below.
+        let what = unsafe { std::mem::transmute::<*mut libc::c_void, fn()>(what) };
+        what();
+    }
+    if cfg!(miri) {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: there is room for the key.
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(end)) }, 0);
+    for _ in 0..threads {
+        // SAFETY: the key was made.
+        let set = move || unsafe { libc::pthread_setspecific(key, what as *const libc::c_void) };
+        assert_eq!(thread::spawn(set).join().unwrap(), 0);
+    }
+    // SAFETY: the key was made, and all threads have ended.
+    unsafe { libc::pthread_key_delete(key) };
+}
+
 /// So many rounds of a test, or a hundredth of them under Miri, which is that much slower.
 pub fn rounds(rounds: usize) -> usize {
     if cfg!(miri) { rounds.div_ceil(100) } else { rounds }

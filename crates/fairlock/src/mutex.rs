@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::deadlock::{self, Mode};
+use crate::deadlock::{self, Id, Mode};
 use crate::guard::note_attempt;
 use crate::platform::Native;
 use crate::thin::ThinMutex;
@@ -15,10 +15,10 @@ use crate::{CancelToken, GuardMarker, Wait};
 /// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`. A fair release gives
 /// the lock to the waiter whose turn it is, before any thread that comes later.
 #[derive(Debug)]
-pub struct RawMutex(ThinMutex<Native>);
+pub struct RawMutex(ThinMutex<Native>, Id);
 
 // Stated above.
-const _: () = assert!(size_of::<RawMutex>() == 8);
+const _: () = assert!(size_of::<RawMutex>() == 8 + size_of::<Id>());
 
 /// A sleeping mutex that starves nobody, and is fast with more threads than CPUs.
 ///
@@ -84,6 +84,11 @@ impl RawMutex {
     pub(crate) fn thin(&self) -> &ThinMutex<Native> {
         &self.0
     }
+
+    #[inline]
+    pub(crate) fn id(&self) -> &Id {
+        &self.1
+    }
 }
 
 /// The raw mutexes of this crate, as [`MutexExt`] and [`Condvar`](crate::Condvar) need them:
@@ -109,7 +114,7 @@ impl RawMutexExt for RawMutex {
     #[inline]
     fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
         let take = || self.0.lock_with(wait);
-        deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)
+        deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
     }
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
@@ -127,23 +132,23 @@ impl RawMutexExt for RawMutex {
 // released by another thread.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self(ThinMutex::new_const());
+    const INIT: Self = Self(ThinMutex::new_const(), Id::new());
     type GuardMarker = GuardMarker;
 
     #[inline]
     fn lock(&self) {
         let attempt = || self.0.try_lock();
-        deadlock::acquire(self, Mode::Exclusive, attempt, || self.0.lock());
+        deadlock::acquire(self.id(), Mode::Exclusive, attempt, || self.0.lock());
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        note_attempt(self, Mode::Exclusive, self.0.try_lock())
+        note_attempt(self.id(), Mode::Exclusive, self.0.try_lock())
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        deadlock::releases(self, Mode::Exclusive);
+        deadlock::releases(self.id(), Mode::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock() }
     }
@@ -157,7 +162,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 // SAFETY: as for `RawMutex`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self) {
-        deadlock::releases(self, Mode::Exclusive);
+        deadlock::releases(self.id(), Mode::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock_fair() }
     }

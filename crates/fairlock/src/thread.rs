@@ -39,6 +39,9 @@ pub struct Thread<P: System> {
     pub(crate) notified: Notified<P>,
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) marks: Marks<P>,
+    /// Which of the pool's records it is.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) number: usize,
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) shown: Shown<P>,
 }
@@ -64,6 +67,8 @@ impl<P: System> Thread<P> {
             notified: Notified::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
             marks: Marks::new(),
+            #[cfg(all(feature = "std", not(fairlock_loom)))]
+            number: 0,
             #[cfg(any(feature = "std", fairlock_loom))]
             shown: Shown::new(),
         }

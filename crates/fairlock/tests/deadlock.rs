@@ -9,7 +9,10 @@ use fairlock::deadlock::{DeadlockedThread, check_deadlock};
 use fairlock::{
     Condvar, FairMutex, Mutex, ReentrantMutex, RwLock, RwLockExt, RwLockUpgradableReadGuard, Wait,
 };
+use fairlock::{lock_api, platform::Native, rwsem::RwSem};
 use fairlock_testing::{rounds, scope, until};
+
+type FullLock = lock_api::RwLock<RwSem<Native>, ()>;
 
 /// What is found is so in the whole process.
 static ONE_AT_A_TIME: StdMutex<()> = StdMutex::new(());
@@ -180,6 +183,89 @@ fn a_thread_that_locks_what_it_holds() {
         assert_eq!((found.len(), found[0].len()), (1, 1));
         // SAFETY: its holder forgot the guard.
         unsafe { a.force_unlock() };
+    });
+}
+
+/// `keep` forgets a guard of a lock; another lock comes to its place, and `take` waits for that, which
+/// another thread has (`with`).
+fn is_not_found<L: Sync>(
+    new: fn() -> L,
+    keep: fn(&L),
+    take: fn(&L),
+    with: impl Fn(&L, &dyn Fn()) + Sync,
+    has_waiters: impl Fn(&L) -> bool + Sync,
+) {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for is_moved in [false, true] {
+        let mut lock = new();
+        keep(&lock);
+        let before = std::mem::replace(&mut lock, new());
+        // A lock that moved is still held, where it is now.
+        let _before = is_moved.then_some(before);
+        let ready = Barrier::new(2);
+        scope(|s| {
+            s.spawn(|| {
+                with(&lock, &|| {
+                    ready.wait();
+                    until(|| has_waiters(&lock));
+                    let found = check_deadlock();
+                    assert!(found.is_empty(), "{found:?}");
+                });
+            });
+            ready.wait();
+            take(&lock);
+        });
+    }
+}
+
+#[test]
+fn a_lock_in_the_place_of_one_that_is_held_is_another_one() {
+    is_not_found(
+        || Mutex::new(()),
+        |lock| forget(lock.lock()),
+        |lock| drop(lock.lock()),
+        |lock, f| {
+            let _held = lock.lock();
+            f();
+        },
+        // SAFETY: the lock is not released by this.
+        |lock| unsafe { lock.raw() }.is_contended(),
+    );
+    is_not_found(
+        || RwLock::new(()),
+        |lock| forget(lock.read()),
+        |lock| drop(lock.write()),
+        |lock, f| {
+            let _held = lock.write();
+            f();
+        },
+        RwLockExt::has_waiters,
+    );
+    is_not_found(
+        || FullLock::new(()),
+        |lock| forget(lock.read()),
+        |lock| drop(lock.write()),
+        |lock, f| {
+            let _held = lock.read();
+            f();
+        },
+        RwLockExt::has_waiters,
+    );
+}
+
+#[test]
+fn a_thread_that_locks_what_it_holds_elsewhere() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_released = AtomicBool::new(false);
+    let lock = Mutex::new(());
+    forget(lock.lock());
+    let moved = Box::new(lock);
+    scope(|s| {
+        s.spawn(|| {
+            // SAFETY: its holder forgot the guard.
+            assert_eq!(circle(&is_released, || unsafe { moved.force_unlock() }), 1);
+        });
+        drop(moved.lock());
     });
 }
 

@@ -1,5 +1,5 @@
 //! The sizes that the guide and the crate state.
-#![cfg(all(feature = "std", target_pointer_width = "64"))]
+#![cfg(all(feature = "std", target_pointer_width = "64", not(feature = "deadlock_detection")))]
 
 use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock, Semaphore};
 use fairlock_testing as _; // the watchdog

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fairlock::lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use fairlock::stats::{self, Builder, LockStats, NamedExt, Place};
 use fairlock::{CancelToken, Condvar, Mutex, Policy, RwLock, RwLockExt, WaitError};
-use fairlock_testing as _; // the watchdog
+use fairlock_testing::rounds;
 
 fn stats_of(name: &str) -> LockStats {
     stats::snapshot().get(name).unwrap_or_else(|| panic!("no lock {name}")).clone()
@@ -72,10 +72,11 @@ fn acquisitions_are_counted_exactly_while_snapshots_are_taken() {
 #[test]
 fn a_thread_goes_on_counting_where_one_ended() {
     let lock = RwLock::named("threads that end", ());
-    for _ in 0..100 {
+    let threads = rounds(100);
+    for _ in 0..threads {
         thread::scope(|s| _ = s.spawn(|| drop(lock.read())));
     }
-    assert_eq!(stats_of("threads that end").reads.acquisitions, 100);
+    assert_eq!(stats_of("threads that end").reads.acquisitions, threads as u64);
 }
 
 #[test]

@@ -9,19 +9,21 @@ use std::thread;
 use fairlock::platform::{Native, System};
 
 /// The thread records that were in use, by address.
-static SEEN: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+type Seen = Mutex<Option<HashSet<usize>>>;
 
 /// As a lock does where it has to be waited for.
-fn use_record() {
+fn use_record(seen: &Seen) {
     let record = ptr::from_ref(Native::thread()) as usize;
-    SEEN.lock().unwrap().get_or_insert_default().insert(record);
+    seen.lock().unwrap().get_or_insert_default().insert(record);
 }
+
+static SEEN: Seen = Mutex::new(None);
 
 struct UsesRecord;
 
 impl Drop for UsesRecord {
     fn drop(&mut self) {
-        use_record();
+        use_record(&SEEN);
     }
 }
 
@@ -40,7 +42,7 @@ fn records_of_threads_that_lock_in_their_last_destructor_are_used_again() {
             let threads = [(); AT_ONCE].map(|()| {
                 s.spawn(|| {
                     FIRST.with(|_| ());
-                    use_record();
+                    use_record(&SEEN);
                     LAST.with(|_| ());
                     all_run.wait();
                 })
@@ -51,4 +53,17 @@ fn records_of_threads_that_lock_in_their_last_destructor_are_used_again() {
     }
     let records = SEEN.lock().unwrap().as_ref().unwrap().len();
     assert!(records <= 4 * AT_ONCE, "{records} records for {AT_ONCE} threads at a time");
+}
+
+/// The destructors of pthread keys run when those of Rust's thread-local variables have run.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn records_of_threads_that_first_lock_in_the_destructor_of_a_pthread_key_are_used_again() {
+    const THREADS: usize = 500;
+    static SEEN: Seen = Mutex::new(None);
+
+    fairlock_testing::at_end_of_threads(THREADS, || use_record(&SEEN));
+    let records = SEEN.lock().unwrap().as_ref().unwrap().len();
+    // As many as there have been threads at a time, with those of other tests.
+    assert!(records <= THREADS / 10, "{records} records for one thread at a time");
 }

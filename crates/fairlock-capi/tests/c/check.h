@@ -26,10 +26,19 @@
         }                                                                                    \
     } while (0)
 
-/* Fails the test unless `call` returns `code`. */
+/* What no call sets. */
+#define UNTOUCHED 4711
+
+/* Fails the test unless `call` returns `code`, and leaves errno as it was. */
 #define GIVES(code, call)                                                                    \
     do {                                                                                     \
+        errno = UNTOUCHED;                                                                   \
         int result = (call);                                                                 \
+        if (errno != UNTOUCHED && strncmp(#call, "fairlock_", 9) == 0) {                     \
+            fprintf(stderr, "%s:%d: %s sets errno to %d\n", __FILE__, __LINE__, #call,       \
+                    errno);                                                                  \
+            exit(1);                                                                         \
+        }                                                                                    \
         if (result != (code)) {                                                              \
             fprintf(stderr, "%s:%d: %s gives %d, not %s\n", __FILE__, __LINE__, #call,       \
                     result, #code);                                                          \

@@ -13,7 +13,10 @@ use super::if_aligned;
 use crate::process;
 use crate::process::real::{self, Semaphore, Spin};
 use crate::profile::{self, Target};
-use crate::thread::cancel::{self, whole};
+use crate::thread::{
+    self,
+    cancel::{self, whole},
+};
 
 /// The error number of a call that has just returned this; zero if it has waited.
 fn errno(result: c_long) -> c_int {
@@ -45,7 +48,8 @@ pub(super) unsafe fn at_semaphore(
     })
 }
 
-/// Any system call. All but those of futexes go on to glibc with registers and stack as they are: one may
+/// Any system call. Those that may give a real-time policy are noted. All but those of futexes go on to glibc with
+/// registers and stack as they are: one may
 /// return on another stack, or twice. glibc takes six arguments, too, however many there are.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
@@ -53,6 +57,13 @@ unsafe extern "C" fn syscall(number: c_long) -> c_long {
     naked_asm!(
         "cmp rdi, {FUTEX}",
         "je {futex}",
+        "cmp rdi, {SETATTR}",
+        "je 3f",
+        "cmp rdi, {SETSCHEDULER}",
+        "jne 4f",
+        "3:",
+        "mov byte ptr [rip + {may_be_real_time}], 1",
+        "4:",
         "cmp qword ptr [rip + {next}], 0",
         "je 2f",
         "jmp qword ptr [rip + {next}]",
@@ -75,6 +86,9 @@ unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "pop rdi",
         "jmp qword ptr [rip + {next}]",
         FUTEX = const libc::SYS_futex,
+        SETATTR = const libc::SYS_sched_setattr,
+        SETSCHEDULER = const libc::SYS_sched_setscheduler,
+        may_be_real_time = sym thread::MAY_BE_REAL_TIME,
         futex = sym futex,
         next = sym real::SYSCALL,
         look_up = sym real::look_up_syscall,

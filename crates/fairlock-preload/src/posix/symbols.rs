@@ -5,13 +5,13 @@
 //! A thread that is cancelled while it waits for a condition variable leaves them by unwinding; and
 //! a thread may have itself cancelled anywhere.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr;
 
 use fairlock_profile::layout::side::{READ, WRITE};
 use libc::{
-    CLOCK_REALTIME as REALTIME, EBUSY, ENOMEM, ETIMEDOUT, clockid_t, pthread_condattr_t,
-    pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t,
+    CLOCK_REALTIME as REALTIME, EBUSY, ENOMEM, ETIMEDOUT, clockid_t, pid_t, pthread_attr_t,
+    pthread_condattr_t, pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t, sched_param,
 };
 
 use super::cond::{self, Cond as Ours};
@@ -20,7 +20,10 @@ use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind};
 use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
 use crate::profile;
-use crate::thread::cancel::{self, whole};
+use crate::thread::{
+    self,
+    cancel::{self, whole},
+};
 
 /// Functions, some of them under several names: those that programs use that were linked against old
 /// versions of glibc; and C11's, with C11's results, whose mutexes and condition variables are POSIX's.
@@ -169,6 +172,23 @@ symbols! {
     pthread_setcanceltype(new: c_int, before: *mut c_int) {
         cancel::note_type(new);
         real::pthread_setcanceltype(new, before)
+    }
+
+    pthread_setschedparam(thread: pthread_t, policy: c_int, wanted: *const sched_param) {
+        thread::note_policy(policy);
+        real::pthread_setschedparam(thread, policy, wanted)
+    }
+    pthread_attr_setschedpolicy(attributes: *mut pthread_attr_t, policy: c_int) {
+        thread::note_policy(policy);
+        real::pthread_attr_setschedpolicy(attributes, policy)
+    }
+    sched_setscheduler(process: pid_t, policy: c_int, wanted: *const sched_param) {
+        thread::note_policy(policy);
+        real::sched_setscheduler(process, policy, wanted)
+    }
+    // Of glibc since 2.41 only; it does the same.
+    sched_setattr(process: pid_t, wanted: *const c_void, flags: c_uint) {
+        libc::syscall(libc::SYS_sched_setattr, process, wanted, flags) as c_int
     }
 
     pthread_spin_lock(lock: Spin) =>

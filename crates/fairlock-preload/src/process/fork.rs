@@ -9,6 +9,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::quietly;
+
 const PAGE: usize = 4096;
 /// The largest number: others keep two bits of a word for themselves.
 const LARGEST: u32 = u32::MAX >> 2;
@@ -40,7 +42,7 @@ pub(crate) fn number() -> u32 {
 fn new_number() -> u32 {
     let page = (&raw const FORKS).cast_mut().cast();
     // SAFETY: the page is in use for nothing else. An old kernel refuses; see `in_child`.
-    unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
+    quietly(|| unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) });
     let new = LAST.fetch_add(1, Ordering::Relaxed) % LARGEST + 1;
     match FORKS.number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,

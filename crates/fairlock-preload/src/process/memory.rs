@@ -7,6 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use fairlock::pool::Memory;
 
+use super::quietly;
+
 /// Fibonacci hashing: locks are often at equal distances. The upper bits are the best.
 #[inline(always)]
 pub(crate) fn spread(address: usize) -> u64 {
@@ -152,7 +154,8 @@ pub(crate) fn map(bytes: usize) -> Option<NonNull<c_void>> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping, wherever there is room.
-    let memory = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    let memory =
+        quietly(|| unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) });
     if memory == libc::MAP_FAILED { None } else { NonNull::new(memory) }
 }
 

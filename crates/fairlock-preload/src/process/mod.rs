@@ -21,6 +21,14 @@ pub(crate) fn errno() -> &'static Cell<c_int> {
     unsafe { &*libc::__errno_location().cast() }
 }
 
+/// Makes a system call that may fail, and leaves `errno` as it was, as glibc's locks do.
+pub(crate) fn quietly<R>(call: impl FnOnce() -> R) -> R {
+    let before = errno().get();
+    let result = call();
+    errno().set(before);
+    result
+}
+
 /// Opens a file; not by a function at which the thread could be cancelled.
 pub(crate) fn open(path: &CStr, flags: c_int) -> Option<c_int> {
     // SAFETY: a C string.

@@ -14,6 +14,7 @@ use fairlock::platform::linux::Linux;
 use fairlock::platform::{System, WaitOutcome};
 
 use super::fork;
+use super::quietly;
 use super::word::Holding;
 
 pub(crate) struct Mutex {
@@ -125,9 +126,9 @@ impl Drop for Blocked {
 /// handled, too.
 fn mask(how: c_int, set: &u64, before: *mut u64) -> c_long {
     // SAFETY: the kernel's sets are 64 bits; the second one is written, if there is one.
-    unsafe {
+    quietly(|| unsafe {
         libc::syscall(libc::SYS_rt_sigprocmask, how, ptr::from_ref(set), before, size_of::<u64>())
-    }
+    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, sem_t, timespec,
+    clockid_t, pid_t, pthread_attr_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t,
+    pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t,
+    sched_param, sem_t, timespec,
 };
 
 /// A function of the next library that has one of this name.
@@ -129,6 +130,9 @@ real_functions! {
     (semaphore: Semaphore, clock: clockid_t, until: Time) of []: sem_clockwait;
     (lock: Spin, shared: c_int) of []: pthread_spin_init;
     (lock: Spin) of []: pthread_spin_lock pthread_spin_trylock pthread_spin_unlock;
+    (thread: pthread_t, policy: c_int, wanted: *const sched_param) of []: pthread_setschedparam;
+    (attributes: *mut pthread_attr_t, policy: c_int) of []: pthread_attr_setschedpolicy;
+    (process: pid_t, policy: c_int, wanted: *const sched_param) of []: sched_setscheduler;
     (library: *mut c_void) of []: dlclose;
     (thread: pthread_t) of []: pthread_cancel;
     (new: c_int, before: *mut c_int) of []: pthread_setcanceltype;

@@ -4,10 +4,12 @@ pub(crate) mod cancel;
 pub(crate) mod held;
 
 use core::cell::{Cell, UnsafeCell};
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
+};
 
 use fairlock::platform::linux::Linux;
 use fairlock::platform::{System, WaitOutcome};
@@ -20,7 +22,7 @@ use crate::process::config::{self, Kind, Mode};
 use crate::process::memory::{self, Pool};
 use crate::process::mutex::{Guard, Mutex};
 use crate::process::tls::of_each_thread;
-use crate::process::{clock, fork, glibc};
+use crate::process::{clock, fork, glibc, quietly};
 
 /// What a thread may do at once with a mutex where nobody is in the way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -212,7 +214,7 @@ const UNKNOWN: u32 = 1 << 31;
 
 fn gettid() -> u32 {
     // SAFETY: no arguments.
-    match unsafe { libc::gettid() } {
+    match quietly(|| unsafe { libc::gettid() }) {
         // A sandbox refuses the call. No thread has a number as high, nor another thread this one.
         -1 => UNKNOWN | (ptr::from_ref(state()).addr() >> 4) as u32,
         tid => tid as u32,
@@ -445,8 +447,7 @@ unsafe impl System for Preload {
     }
 
     fn yield_now() {
-        // SAFETY: no arguments. A sandbox may refuse the call.
-        unsafe { libc::sched_yield() };
+        Linux::yield_now();
     }
 
     #[inline]
@@ -496,7 +497,8 @@ unsafe impl System for Preload {
     }
 
     fn priority() -> u8 {
-        Linux::priority().saturating_add(state().more_priority.get())
+        let own = if MAY_BE_REAL_TIME.load(Ordering::Relaxed) { Linux::priority() } else { 0 };
+        own.saturating_add(state().more_priority.get())
     }
 
     fn cpus() -> usize {
@@ -513,12 +515,33 @@ unsafe impl System for Preload {
     }
 }
 
+/// Whether the process asked for a real-time policy, for any of its threads, or was started under one. Otherwise no thread asks for its own when it waits: a sandbox may end the process at
+/// that call.
+pub(crate) static MAY_BE_REAL_TIME: AtomicBool = AtomicBool::new(false);
+
+/// The process asks for this scheduling policy.
+pub(crate) fn note_policy(policy: c_int) {
+    if ![libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE].contains(&policy) {
+        // Relaxed, here and above: a thread that comes to have the policy sees what its process did before.
+        MAY_BE_REAL_TIME.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Asks for what cannot be asked in a sandbox. Called when the library is loaded.
+pub(crate) fn ask() {
+    MAY_BE_REAL_TIME.store(Linux::priority() > 0, Ordering::Relaxed);
+    Preload::cpu();
+    Preload::cpus();
+    // While there is one thread: later the kernel takes a while.
+    Preload::has_process_barrier();
+}
+
 /// The number of CPUs that this thread may run on.
 fn count_cpus() -> usize {
     // SAFETY: a set of CPUs is plain bits; the kernel writes no more than it is told.
     unsafe {
         let mut set: libc::cpu_set_t = core::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of_val(&set), &mut set) != 0 {
+        if quietly(|| libc::sched_getaffinity(0, size_of_val(&set), &mut set)) != 0 {
             return 1; // more than the set has room for
         }
         (libc::CPU_COUNT(&set) as usize).max(1)

@@ -34,10 +34,22 @@ static bool ours;
         _exit(1);                                        \
     } while (0)
 
+/* What no call sets. */
+#define UNTOUCHED 4711
+
+/* Whether this is a call of a lock, which leaves errno as it was. */
+#define KEEPS_ERRNO(call)                                                           \
+    (strncmp(call, "pthread_rwlock_", 15) == 0 || strncmp(call, "pthread_mutex_", 14) == 0 || \
+     strncmp(call, "pthread_cond_", 13) == 0)
+
 /* EXPECT(pthread_rwlock_tryrdlock(&lock), EBUSY) */
 #define EXPECT(call, result)                                                        \
     do {                                                                            \
-        int expected_ = (result), got_ = (call);                                    \
+        int expected_ = (result);                                                   \
+        errno = UNTOUCHED;                                                          \
+        int got_ = (call);                                                          \
+        if (errno != UNTOUCHED && KEEPS_ERRNO(#call))                               \
+            FAIL("%s sets errno to %d", #call, errno);                              \
         if (got_ != expected_)                                                      \
             FAIL("%s: %d (%s), not %d", #call, got_, strerror(got_), expected_);    \
     } while (0)

@@ -1,6 +1,7 @@
 /* Signals, forks, and locks of several processes. */
 #include "check.h"
 
+#include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -249,10 +250,45 @@ static void fork_without_handlers(void) {
 static _Atomic int entered;
 static int order[6];
 
-static int enter_as(pthread_rwlock_t *l, int place, int priority, bool writes) {
+/* The ways to give the calling thread a policy. What it may be when it waits is known by any of them. */
+static int way;
+enum { WAYS = 5 };
+
+static int set_priority(int priority) {
     struct sched_param parameters = {.sched_priority = priority};
     int policy = priority ? SCHED_FIFO : SCHED_OTHER;
-    EXPECT(pthread_setschedparam(pthread_self(), policy, &parameters), 0);
+    struct {
+        unsigned size, policy;
+        unsigned long long flags;
+        int nice;
+        unsigned priority;
+        unsigned long long times[3];
+    } all = {.size = sizeof all, .policy = (unsigned)policy, .priority = (unsigned)priority};
+    long failed;
+    switch (way) {
+    case 0:
+        return pthread_setschedparam(pthread_self(), policy, &parameters);
+    case 1:
+        failed = sched_setscheduler(0, policy, &parameters);
+        break;
+    case 2:
+        failed = syscall(SYS_sched_setscheduler, 0, policy, &parameters);
+        break;
+    case 3:
+        failed = syscall(SYS_sched_setattr, 0, &all, 0);
+        break;
+    default: {
+        /* glibc has it since 2.41. */
+        int (*set)(pid_t, void *, unsigned);
+        *(void **)&set = dlsym(RTLD_DEFAULT, "sched_setattr");
+        failed = set(0, &all, 0);
+    }
+    }
+    return failed == 0 ? 0 : errno;
+}
+
+static int enter_as(pthread_rwlock_t *l, int place, int priority, bool writes) {
+    EXPECT(set_priority(priority), 0);
     EXPECT(writes ? pthread_rwlock_wrlock(l) : pthread_rwlock_rdlock(l), 0);
     order[entered++] = place;
     EXPECT(pthread_rwlock_unlock(l), 0);
@@ -266,15 +302,10 @@ static int writer_5(pthread_rwlock_t *l) { return enter_as(l, 2, 5, true); }
 static int reader_9(pthread_rwlock_t *l) { return enter_as(l, 1, 9, false); }
 static int writer_9(pthread_rwlock_t *l) { return enter_as(l, 0, 9, true); }
 
-static void priorities(void) {
-    if (!ours)
-        return; /* glibc has no order */
-    struct sched_param now, wanted = {.sched_priority = 9};
-    int policy;
-    EXPECT(pthread_getschedparam(pthread_self(), &policy, &now), 0);
-    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &wanted) == EPERM)
+static void priorities_by_this_way(void) {
+    if (set_priority(9) == EPERM)
         return; /* needs privileges */
-    EXPECT(pthread_setschedparam(pthread_self(), policy, &now), 0);
+    EXPECT(set_priority(0), 0);
     static int (*const calls[])(pthread_rwlock_t *) = {reader_0, writer_0, reader_5,
                                                        writer_5, reader_9, writer_9};
     struct caller callers[6];
@@ -291,6 +322,18 @@ static void priorities(void) {
     /* The other reader may join the fourth, and be the first of the two to say so. */
     int fourth = order[3] == 5 ? 4 : 3;
     EXPECT(order[fourth], 3);
+}
+
+static void priorities(void) {
+    for (way = 0; ours && way < WAYS; way++) { /* glibc has no order */
+        pid_t child = fork();
+        if (child == 0) {
+            watchdog();
+            priorities_by_this_way();
+            _exit(0);
+        }
+        join_child(child);
+    }
 }
 
 /* A real-time thread that gave way would give way to nobody with a lower priority: it sleeps. It
@@ -398,6 +441,53 @@ static void sandboxed(void) {
         EXPECT(pthread_rwlock_unlock(&other), 0);
         EXPECT(result(&waiters[0]), 0);
     }
+}
+
+/* What runs in a sandbox that ends the process at any call that is not listed: what glibc's locks and threads need, and
+   what docs/preload.md adds for ours. */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int turns;
+
+static int take_turns(pthread_rwlock_t *l) {
+    for (int i = 0; i < 300; i++) {
+        EXPECT(i % 4 ? pthread_rwlock_rdlock(l) : pthread_rwlock_wrlock(l), 0);
+        EXPECT(pthread_mutex_lock(&mutex), 0);
+        turns++;
+        EXPECT(pthread_cond_signal(&changed), 0);
+        struct timespec soon;
+        CHECK(clock_gettime(CLOCK_REALTIME, &soon) == 0);
+        soon.tv_nsec = (soon.tv_nsec + 100000) % 1000000000;
+        int ended = pthread_cond_timedwait(&changed, &mutex, &soon);
+        CHECK(ended == 0 || ended == ETIMEDOUT);
+        EXPECT(pthread_mutex_unlock(&mutex), 0);
+        EXPECT(pthread_rwlock_unlock(l), 0);
+    }
+    return 0;
+}
+
+static void listed_calls(void) {
+    static const unsigned listed[] = {
+        SYS_futex,   SYS_clock_gettime, SYS_clone,    SYS_clone3,          SYS_set_robust_list, SYS_rseq, SYS_mmap,
+        SYS_munmap,  SYS_mprotect,      SYS_madvise,  SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit,            SYS_exit_group,
+        SYS_write,   SYS_brk,           SYS_gettid,  SYS_sched_yield,     SYS_getrandom,       SYS_membarrier};
+    enum { LISTED = sizeof listed / sizeof *listed };
+    struct sock_filter steps[LISTED + 3] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (int i = 0; i < LISTED; i++)
+        steps[i + 1] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, listed[i], LISTED - i, 0);
+    steps[LISTED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    steps[LISTED + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {.len = LISTED + 3, .filter = steps};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    struct caller callers[6];
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    for (int i = 0; i < 6; i++)
+        start(&callers[i], take_turns, &lock);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    for (int i = 0; i < 6; i++)
+        EXPECT(result(&callers[i]), 0);
 }
 
 /* In memory that two processes share. */
@@ -718,5 +808,5 @@ static void cancelled_at_instructions(void) {
 TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
-      {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},
+      {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed}, {"listed_calls", listed_calls},
       {"process_shared", process_shared})

@@ -33,7 +33,7 @@ impl RawCondvar {
     /// The caller holds the mutex, and uses nothing that it guards before this returns.
     pub(crate) unsafe fn wait(&self, mutex: &RawMutex) {
         // SAFETY: the caller's promise.
-        deadlock::acquire_again(mutex, || unsafe { self.0.wait(mutex.thin()) });
+        deadlock::acquire_again(mutex.id(), || unsafe { self.0.wait(mutex.thin()) });
     }
 
     /// # Safety
@@ -44,7 +44,7 @@ impl RawCondvar {
         wait: Wait<'_>,
     ) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
-        deadlock::acquire_again(mutex, || unsafe { self.0.wait_with(mutex.thin(), wait) })
+        deadlock::acquire_again(mutex.id(), || unsafe { self.0.wait_with(mutex.thin(), wait) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::vec::Vec;
@@ -105,26 +105,48 @@ impl Mode {
     }
 }
 
+/// Identifies a lock, wherever it moves. Its address does not: if a guard was forgotten, the lock is noted
+/// for ever, and another lock may come to its place.
+#[derive(Debug)]
+pub(crate) struct Id(AtomicU64);
+
+impl Id {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// A number that no other lock has; chosen by the first call.
+    fn number(&self) -> u64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: the number orders nothing.
+        let order = Ordering::Relaxed;
+        if self.0.load(order) == 0 {
+            _ = self.0.compare_exchange(0, LAST.fetch_add(1, order) + 1, order, order);
+        }
+        self.0.load(order)
+    }
+}
+
 /// The lock was taken.
-pub(crate) fn acquired<L>(lock: &L, mode: Mode) {
+pub(crate) fn acquired(lock: &Id, mode: Mode) {
     note(|thread| {
         thread.waits = None;
-        thread.holds.push((address(lock), mode));
+        thread.holds.push((lock.number(), mode));
     });
 }
 
 /// The lock is about to be held in another mode. Called before it is, if others can have it then.
-pub(crate) fn changes<L>(lock: &L, from: Mode, to: Mode) {
+pub(crate) fn changes(lock: &Id, from: Mode, to: Mode) {
     note(|thread| {
         thread.waits = None;
-        thread.take(address(lock), from);
-        thread.holds.push((address(lock), to));
+        thread.take(lock.number(), from);
+        thread.holds.push((lock.number(), to));
     });
 }
 
 /// The lock is about to be released.
-pub(crate) fn releases<L>(lock: &L, mode: Mode) {
-    let lock = address(lock);
+pub(crate) fn releases(lock: &Id, mode: Mode) {
+    let lock = lock.number();
     if note(|thread| thread.take(lock, mode)) == Some(false) {
         // The lock was taken by another thread.
         unnoted(|| locked(&RECORDS).iter().any(|record| locked(&record.state).take(lock, mode)));
@@ -132,9 +154,9 @@ pub(crate) fn releases<L>(lock: &L, mode: Mode) {
 }
 
 /// The lock is waited for until it is [`acquired`].
-pub(super) fn note_wait<L>(lock: &L, mode: Mode, upgrades: bool) {
+pub(super) fn note_wait(lock: &Id, mode: Mode, upgrades: bool) {
     let Some(backtrace) = unnoted(|| Arc::new(Backtrace::force_capture())) else { return };
-    let (lock, began) = (address(lock), Instant::now());
+    let (lock, began) = (lock.number(), Instant::now());
     let wait = Wait { lock, mode, upgrades, began, backtrace, seen: false, reported: false };
     note(|thread| thread.waits = Some(wait));
 }
@@ -144,18 +166,20 @@ static RECORDS: PerProcess<Mutex<Vec<Arc<Record>>>> = PerProcess::new(Mutex::new
 
 struct Record {
     thread_id: AtomicUsize,
+    /// Where the thread has its variables.
+    place: usize,
     /// Locked by its thread, and by others only under [`RECORDS`].
     state: PerProcess<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    holds: Vec<(usize, Mode)>,
+    holds: Vec<(u64, Mode)>,
     waits: Option<Wait>,
 }
 
 struct Wait {
-    lock: usize,
+    lock: u64,
     mode: Mode,
     /// The thread has the lock as the upgradable reader meanwhile.
     upgrades: bool,
@@ -178,13 +202,14 @@ impl Wait {
 impl State {
     /// The thread holds the lock in this mode no more, or once less. Returns whether it did hold
     /// it.
-    fn take(&mut self, lock: usize, mode: Mode) -> bool {
+    fn take(&mut self, lock: u64, mode: Mode) -> bool {
         let held = self.holds.iter().rposition(|held| *held == (lock, mode));
         held.map(|place| self.holds.remove(place)).is_some()
     }
 }
 
-/// The calling thread's record; ends with the thread.
+/// The calling thread's record; ends with the thread. The record of a thread that came here in the destructor of
+/// a pthread key, too late for its own destructors, ends with the next thread in its place.
 struct Registration(Arc<Record>);
 
 impl Registration {
@@ -192,8 +217,11 @@ impl Registration {
         static IS_TOLD: AtomicBool = AtomicBool::new(false);
         fork::tell(&IS_TOLD, in_child);
         let state = PerProcess::new(Mutex::default());
-        let record = Arc::new(Record { thread_id: thread_id().into(), state });
-        locked(&RECORDS).push(record.clone());
+        let place = IS_INSIDE.with(|own| core::ptr::from_ref(own).addr());
+        let record = Arc::new(Record { thread_id: thread_id().into(), place, state });
+        let mut records = locked(&RECORDS);
+        records.retain(|other| other.place != place);
+        records.push(record.clone());
         Self(record)
     }
 }
@@ -252,10 +280,6 @@ fn thread_id() -> usize {
     return rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs() as usize;
     #[cfg(not(target_os = "linux"))]
     lock_api::GetThreadId::nonzero_thread_id(&crate::RawThreadId).get()
-}
-
-fn address<L>(lock: &L) -> usize {
-    core::ptr::from_ref(lock).addr()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -349,6 +373,14 @@ mod tests {
                 forked.wait();
             });
         });
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_locks_in_the_destructor_of_a_pthread_key_leaves_no_record() {
+        fairlock_testing::at_end_of_threads(300, || drop(crate::Mutex::new(()).lock()));
+        // As many as there have been threads at a time, with those of other tests.
+        assert!(locked(&RECORDS).len() < 100);
     }
 
     #[test]

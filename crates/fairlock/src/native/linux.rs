@@ -9,6 +9,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::{pools, threads};
 use crate::platform::{PooledPlatform, Thread};
+use crate::system::errno;
 use crate::system::{System, WaitOutcome};
 use crate::thin::{Periods, VisibleReaders};
 
@@ -65,7 +66,8 @@ unsafe impl System for Linux {
     }
 
     fn yield_now() {
-        rustix::thread::sched_yield();
+        // A sandbox may refuse the call. Rustix would panic then.
+        errno::kept(std::thread::yield_now);
     }
 
     #[inline]
@@ -202,6 +204,8 @@ mod barrier {
 mod sched {
     use core::ffi::c_int;
 
+    use crate::system::errno;
+
     unsafe extern "C" {
         fn sched_getscheduler(pid: c_int) -> c_int;
         fn sched_getparam(pid: c_int, param: *mut c_int) -> c_int;
@@ -220,7 +224,7 @@ mod sched {
     /// For a thread under none of them it takes one system call.
     pub(super) fn priority() -> u8 {
         // SAFETY: takes and returns numbers; 0 is the calling thread.
-        let policy = unsafe { sched_getscheduler(0) };
+        let policy = errno::kept(|| unsafe { sched_getscheduler(0) });
         let is = |wanted| policy == wanted || policy == wanted + SCHED_RESET_ON_FORK;
         if is(SCHED_DEADLINE) {
             return DEADLINE;
@@ -231,7 +235,7 @@ mod sched {
         // The priority comes first, whatever else a C library has in its `sched_param`.
         let mut param: [c_int; 16] = [0; 16];
         // SAFETY: the buffer is larger than any C library's `sched_param`.
-        let failed = unsafe { sched_getparam(0, param.as_mut_ptr()) } != 0;
+        let failed = errno::kept(|| unsafe { sched_getparam(0, param.as_mut_ptr()) }) != 0;
         if failed { 0 } else { u8::try_from(param[0]).unwrap_or(u8::MAX) }
     }
 }
@@ -243,6 +247,8 @@ mod rseq {
     mod imp {
         use core::ffi::{c_char, c_void};
         use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
+
+        use crate::system::errno;
 
         unsafe extern "C" {
             fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -290,7 +296,7 @@ mod rseq {
         #[inline]
         pub(crate) fn cpu() -> Option<u32> {
             let offset = match OFFSET.load(Ordering::Relaxed) {
-                UNKNOWN => look_up(),
+                UNKNOWN => errno::kept(look_up),
                 offset => offset,
             };
             if offset == ABSENT {

@@ -4,18 +4,20 @@
 //! (rules 11 and 12), so records are leaked and recycled, never freed.
 //!
 //! A thread gives its record back in the destructor of a thread-local variable. A thread that uses
-//! a lock after that, in a later destructor, is not told of its end any more. It keeps the record
-//! that it takes then, and the pool notes where the thread has its variables: a thread that later
-//! has its variables in the same place comes after it, and takes the record over. So no more
-//! records are kept than there are such places: about as many as there have been threads at a time.
+//! a lock after that, in a later destructor or in that of a pthread key, is not told of its end any
+//! more, and keeps the record that it takes then. So the pool notes where the thread that took a record
+//! has its variables: a thread that later has its variables in the same place comes after it, and may
+//! take the record over. Before the pool makes a record, it looks for such a one. So no more records
+//! are kept than there are such places: about as many as there have been threads at a time.
 
+use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::boxed::Box;
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use crate::platform::{Platform, Thread};
+use crate::system::errno;
 use crate::system::fork::{self, PerProcess};
 
 /// See [`System::cpus`](crate::platform::System::cpus).
@@ -25,7 +27,8 @@ pub(super) fn cpus() -> usize {
     // Relaxed: a cached number that any thread may compute again.
     match CPUS.load(Ordering::Relaxed) {
         0 => {
-            let n = std::thread::available_parallelism().map_or(1, |n| n.get());
+            // It reads files.
+            let n = errno::kept(std::thread::available_parallelism).map_or(1, |n| n.get());
             CPUS.store(n, Ordering::Relaxed);
             n
         }
@@ -40,9 +43,8 @@ struct Records<P: Platform> {
     /// With room for all records that were made, so that a thread that ends allocates nothing: a
     /// race detector that knows the locks by their calls would report that.
     free: Vec<&'static Thread<P>>,
-    made: usize,
-    /// Records that were kept, by the place of their threads' variables.
-    kept: BTreeMap<usize, &'static Thread<P>>,
+    /// All records that were made, and where the thread that took each last has its variables.
+    made: Vec<(usize, &'static Thread<P>)>,
 }
 
 impl<P: Platform> Pool<P> {
@@ -51,7 +53,7 @@ impl<P: Platform> Pool<P> {
     }
 
     const fn none() -> Mutex<Records<P>> {
-        Mutex::new(Records { free: Vec::new(), made: 0, kept: BTreeMap::new() })
+        Mutex::new(Records { free: Vec::new(), made: Vec::new() })
     }
 
     /// The child of a fork makes new records: threads of the parent may still have been using
@@ -72,23 +74,27 @@ impl<P: Platform> Pool<P> {
     /// A record for the calling thread, which has none, and has its variables at `place`.
     pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
         let mut records = self.records();
-        let used = records.kept.remove(&place).or_else(|| records.free.pop());
-        used.inspect(|record| record.begin_anew()).unwrap_or_else(|| {
-            records.made += 1;
-            let made = records.made;
-            records.free.reserve(made);
-            Box::leak(Box::new(Thread::new()))
-        })
+        let Records { free, made } = &mut *records;
+        let kept = || made.iter().find(|(at, _)| *at == place).map(|(_, record)| *record);
+        if let Some(record) = free.pop().or_else(kept) {
+            made[record.number].0 = place;
+            record.begin_anew();
+            return record;
+        }
+        let record = Box::leak(Box::new(Thread::new()));
+        record.number = made.len();
+        made.push((place, record));
+        free.reserve(made.len());
+        record
     }
 
-    /// The calling thread ends, or does not use its record any more.
+    /// The calling thread ends, or does not use its record any more. One of the parent of a fork is not
+    /// used again.
     pub(super) fn give(&self, record: &'static Thread<P>) {
-        self.records().free.push(record);
-    }
-
-    /// The calling thread, which has its variables at `place`, uses its record to the end.
-    pub(super) fn keep(&self, place: usize, record: &'static Thread<P>) {
-        self.records().kept.insert(place, record);
+        let mut records = self.records();
+        if records.made.get(record.number).is_some_and(|(_, made)| ptr::eq(*made, record)) {
+            records.free.push(record);
+        }
     }
 
     fn records(&self) -> MutexGuard<'_, Records<P>> {
@@ -131,7 +137,7 @@ macro_rules! thread_records {
         #[inline]
         fn record() -> &'static $crate::platform::Thread<$platform> {
             match RECORD.get() {
-                0 => new_record(),
+                0 => $crate::system::errno::kept(new_record),
                 // SAFETY: `RECORD` holds zero or the address of a leaked record.
                 address => unsafe { &*(address as *const $crate::platform::Thread<$platform>) },
             }
@@ -145,10 +151,8 @@ macro_rules! thread_records {
             let place = RECORD.with(|own| core::ptr::from_ref(own) as usize);
             let record = POOL.take(place);
             RECORD.set(core::ptr::from_ref(record) as usize);
-            // Fails only in a thread whose locals are already being destroyed.
-            if RECYCLE.try_with(|_| ()).is_err() {
-                POOL.keep(place, record);
-            }
+            // Fails in a thread whose locals are already being destroyed, and does nothing where they have been.
+            _ = RECYCLE.try_with(|_| ());
             record
         }
     };

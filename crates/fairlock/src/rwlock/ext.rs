@@ -6,7 +6,7 @@ use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 
 use crate::GuardMarker;
-use crate::deadlock::{self, Mode};
+use crate::deadlock::{self, Mode, Noted};
 use crate::events::EventCounts;
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -313,19 +313,19 @@ macro_rules! raw_rwlock_ext {
             #[inline]
             fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_with(self, wait);
-                deadlock::acquire_with(self, Mode::Shared, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), Mode::Shared, wait.can_end(), take)
             }
 
             #[inline]
             fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::write_with(self, wait);
-                deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
             }
 
             #[inline]
             fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_recursive_with(self, wait);
-                deadlock::acquire_with(self, Mode::Recursive, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), Mode::Recursive, wait.can_end(), take)
             }
         }
     };

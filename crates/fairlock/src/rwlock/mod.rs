@@ -13,6 +13,7 @@ pub use recursive::*;
 
 #[cfg(any(feature = "std", fairlock_loom))]
 mod native {
+    use crate::deadlock::Id;
     use crate::platform::Native;
     use crate::thin::ThinRwSem;
 
@@ -23,7 +24,7 @@ mod native {
     pub type RawRwLock = ThinRwSem<Native>;
 
     // Stated above.
-    const _: () = assert!(size_of::<RawRwLock>() == 8 || cfg!(fairlock_loom));
+    const _: () = assert!(size_of::<RawRwLock>() == 8 + size_of::<Id>() || cfg!(fairlock_loom));
 
     /// A sleeping reader/writer lock that starves nobody.
     ///

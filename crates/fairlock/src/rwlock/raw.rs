@@ -5,7 +5,7 @@ use lock_api::RawRwLock as RawLock;
 #[cfg(feature = "std")]
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
-use crate::deadlock::{self, Mode};
+use crate::deadlock::{self, Id, Mode, Noted};
 use crate::guard::note_attempt;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -18,7 +18,7 @@ use crate::wait::Wait;
 
 /// Notes whether an attempt at an upgrade has made the upgradable reader the writer, and returns that.
 #[inline]
-fn upgraded<L>(lock: &L, is_writer: bool) -> bool {
+fn upgraded(lock: &Id, is_writer: bool) -> bool {
     if is_writer {
         deadlock::changes(lock, Mode::Upgradable, Mode::Exclusive);
     }
@@ -43,34 +43,34 @@ macro_rules! raw_rwlock {
 
             #[inline]
             fn lock_shared(&self) {
-                deadlock::acquire(self, Mode::Shared, || self.try_read(), || self.read());
+                deadlock::acquire(self.id(), Mode::Shared, || self.try_read(), || self.read());
             }
 
             #[inline]
             fn try_lock_shared(&self) -> bool {
-                note_attempt(self, Mode::Shared, self.try_read())
+                note_attempt(self.id(), Mode::Shared, self.try_read())
             }
 
             #[inline]
             unsafe fn unlock_shared(&self) {
-                deadlock::releases(self, Mode::Shared);
+                deadlock::releases(self.id(), Mode::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read() }
             }
 
             #[inline]
             fn lock_exclusive(&self) {
-                deadlock::acquire(self, Mode::Exclusive, || self.try_write(), || self.write());
+                deadlock::acquire(self.id(), Mode::Exclusive, || self.try_write(), || self.write());
             }
 
             #[inline]
             fn try_lock_exclusive(&self) -> bool {
-                note_attempt(self, Mode::Exclusive, self.try_write())
+                note_attempt(self.id(), Mode::Exclusive, self.try_write())
             }
 
             #[inline]
             unsafe fn unlock_exclusive(&self) {
-                deadlock::releases(self, Mode::Exclusive);
+                deadlock::releases(self.id(), Mode::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write() }
             }
@@ -92,13 +92,13 @@ macro_rules! raw_rwlock {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn unlock_shared_fair(&self) {
-                deadlock::releases(self, Mode::Shared);
+                deadlock::releases(self.id(), Mode::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read_fair() }
             }
 
             unsafe fn unlock_exclusive_fair(&self) {
-                deadlock::releases(self, Mode::Exclusive);
+                deadlock::releases(self.id(), Mode::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write_fair() }
             }
@@ -111,7 +111,7 @@ macro_rules! raw_rwlock {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn downgrade(&self) {
-                deadlock::changes(self, Mode::Exclusive, Mode::Shared);
+                deadlock::changes(self.id(), Mode::Exclusive, Mode::Shared);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade(self) };
             }
@@ -124,11 +124,11 @@ macro_rules! raw_rwlock {
         {
             fn lock_shared_recursive(&self) {
                 let attempt = || $lock::try_read_recursive(self);
-                deadlock::acquire(self, Mode::Recursive, attempt, || $lock::read_recursive(self));
+                deadlock::acquire(self.id(), Mode::Recursive, attempt, || $lock::read_recursive(self));
             }
 
             fn try_lock_shared_recursive(&self) -> bool {
-                note_attempt(self, Mode::Shared, $lock::try_read_recursive(self))
+                note_attempt(self.id(), Mode::Shared, $lock::try_read_recursive(self))
             }
         }
 
@@ -182,17 +182,17 @@ macro_rules! raw_rwlock {
             #[inline]
             fn lock_upgradable(&self) {
                 let attempt = || self.try_upgradable_read();
-                deadlock::acquire(self, Mode::Upgradable, attempt, || self.upgradable_read());
+                deadlock::acquire(self.id(), Mode::Upgradable, attempt, || self.upgradable_read());
             }
 
             #[inline]
             fn try_lock_upgradable(&self) -> bool {
-                note_attempt(self, Mode::Upgradable, self.try_upgradable_read())
+                note_attempt(self.id(), Mode::Upgradable, self.try_upgradable_read())
             }
 
             #[inline]
             unsafe fn unlock_upgradable(&self) {
-                deadlock::releases(self, Mode::Upgradable);
+                deadlock::releases(self.id(), Mode::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable(self) }
             }
@@ -202,13 +202,13 @@ macro_rules! raw_rwlock {
                 // SAFETY: as above.
                 let attempt = || unsafe { $lock::try_upgrade(self) };
                 // SAFETY: as above.
-                deadlock::upgrade(self, attempt, || unsafe { $lock::upgrade(self) });
+                deadlock::upgrade(self.id(), attempt, || unsafe { $lock::upgrade(self) });
             }
 
             #[inline]
             unsafe fn try_upgrade(&self) -> bool {
                 // SAFETY: as above.
-                upgraded(self, unsafe { $lock::try_upgrade(self) })
+                upgraded(self.id(), unsafe { $lock::try_upgrade(self) })
             }
         }
 
@@ -218,7 +218,7 @@ macro_rules! raw_rwlock {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn unlock_upgradable_fair(&self) {
-                deadlock::releases(self, Mode::Upgradable);
+                deadlock::releases(self.id(), Mode::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable_fair(self) }
             }
@@ -230,13 +230,13 @@ macro_rules! raw_rwlock {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn downgrade_upgradable(&self) {
-                deadlock::changes(self, Mode::Upgradable, Mode::Shared);
+                deadlock::changes(self.id(), Mode::Upgradable, Mode::Shared);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::downgrade_upgradable(self) };
             }
 
             unsafe fn downgrade_to_upgradable(&self) {
-                deadlock::changes(self, Mode::Exclusive, Mode::Upgradable);
+                deadlock::changes(self.id(), Mode::Exclusive, Mode::Upgradable);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade_to_upgradable(self) };
             }
@@ -250,24 +250,24 @@ macro_rules! raw_rwlock {
         {
             fn try_lock_upgradable_for(&self, timeout: core::time::Duration) -> bool {
                 let taken = self.upgradable_read_with(Wait::within(timeout)).is_ok();
-                note_attempt(self, Mode::Upgradable, taken)
+                note_attempt(self.id(), Mode::Upgradable, taken)
             }
 
             fn try_lock_upgradable_until(&self, deadline: std::time::Instant) -> bool {
                 let taken = self.upgradable_read_with(Wait::until(deadline)).is_ok();
-                note_attempt(self, Mode::Upgradable, taken)
+                note_attempt(self.id(), Mode::Upgradable, taken)
             }
 
             unsafe fn try_upgrade_for(&self, timeout: core::time::Duration) -> bool {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 let is_writer = unsafe { self.upgrade_with(Wait::within(timeout)) }.is_ok();
-                upgraded(self, is_writer)
+                upgraded(self.id(), is_writer)
             }
 
             unsafe fn try_upgrade_until(&self, deadline: std::time::Instant) -> bool {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 let is_writer = unsafe { self.upgrade_with(Wait::until(deadline)) }.is_ok();
-                upgraded(self, is_writer)
+                upgraded(self.id(), is_writer)
             }
         }
     };

@@ -219,6 +219,7 @@ mod tests {
     use fairlock_testing::{join, scope, until};
 
     use super::*;
+    use crate::deadlock::Id;
     use crate::may_dangle::MayDangle;
     use crate::platform::{Native, System};
     use crate::rwsem::policy::Policy;
@@ -325,10 +326,11 @@ mod tests {
             });
             child
         }
-        RwSem(MayDangle::new(match &*lock.0 {
+        let lock = MayDangle::new(match &*lock.0 {
             Either::Turns(policy, lock) => Either::Turns(*policy, of(lock)),
             Either::Kernel(policy, lock) => Either::Kernel(*policy, of(lock)),
-        }))
+        });
+        RwSem(lock, Id::new())
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) use tenure::TenureLocal;
 pub(crate) use tenure::{Again, PastQueue};
 pub(crate) use word::{READERS_LIMIT, Word};
 
+use crate::deadlock::{Id, Noted};
 use crate::events::EventCounts;
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
@@ -56,7 +57,7 @@ pub(crate) type Kernel<P> = Sem<P, PublishedPolicy>;
 /// | `write` | never; `read` and `read_recursive` panic if no more readers can be counted |
 /// | `try_write` | with `false`, at once |
 /// | `write_with` | as its [`Wait`] says; the methods that read, also with [`TooManyReaders`](WaitError::TooManyReaders) |
-pub struct RwSem<P: Platform>(MayDangle<Either<P>>);
+pub struct RwSem<P: Platform>(MayDangle<Either<P>>, Id);
 
 /// The lock of the discipline that the policy asks for. The discipline and the policy are in a
 /// cache line that nobody writes.
@@ -97,6 +98,13 @@ macro_rules! of_either {
     };
 }
 
+impl<P: Platform> Noted for RwSem<P> {
+    #[inline]
+    fn id(&self) -> &Id {
+        &self.1
+    }
+}
+
 impl<P: Platform> RwSem<P> {
     /// Whether it is so on this platform.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -105,10 +113,11 @@ impl<P: Platform> RwSem<P> {
 
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
-        Self(MayDangle::new(match policy.discipline() {
+        let lock = MayDangle::new(match policy.discipline() {
             Discipline::Tenure(own) => Either::Turns(policy, Sem::new(own)),
             Discipline::Published(own) => Either::Kernel(policy, Sem::new(own)),
-        }))
+        });
+        Self(lock, Id::new())
     }
 
     /// As [`new`](Self::new), for statics, where the platform's atomics can be constants.
@@ -118,10 +127,11 @@ impl<P: Platform> RwSem<P> {
         P::AtomicU32: ConstZero,
         P::AtomicU64: ConstZero,
     {
-        Self(MayDangle::new(match policy.discipline() {
+        let lock = MayDangle::new(match policy.discipline() {
             Discipline::Tenure(own) => Either::Turns(policy, Sem::new_const(own)),
             Discipline::Published(own) => Either::Kernel(policy, Sem::new_const(own)),
-        }))
+        });
+        Self(lock, Id::new())
     }
 
     /// The policy this lock was made with.
@@ -132,7 +142,7 @@ impl<P: Platform> RwSem<P> {
 
     /// The same lock, as one whose policy is chosen at run time.
     pub(crate) fn of(lock: Turns<P>) -> Self {
-        Self(MayDangle::new(Either::Turns(Policy::tenure(lock.policy), lock)))
+        Self(MayDangle::new(Either::Turns(Policy::tenure(lock.policy), lock)), Id::new())
     }
 
     /// The lock, if it follows the default discipline.

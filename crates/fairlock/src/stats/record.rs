@@ -26,6 +26,8 @@ pub struct Record {
     readers: Places,
     /// Reads of threads that have no place.
     other_reads: AtomicU64,
+    /// Among the named locks of the process.
+    pub(super) number: u64,
     name: Box<str>,
     sides: [Box<Side>; 2],
     /// Times without the mutex, for a condition variable.
@@ -70,7 +72,7 @@ struct Arrival {
 }
 
 impl Record {
-    pub(super) fn new(name: &str) -> Self {
+    pub(super) fn new(number: u64, name: &str) -> Self {
         Self {
             writer: Hold::new(),
             waiters: Waiters {
@@ -81,6 +83,7 @@ impl Record {
             },
             readers: Places::new(),
             other_reads: AtomicU64::new(0),
+            number,
             name: name.into(),
             sides: array::from_fn(|_| Box::new(Side::new())),
             conditions: Histogram::new(),
@@ -360,7 +363,7 @@ fn thread_name() -> String {
     if let Some(name) = thread.name() {
         return name.into();
     }
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     if let Ok(name) = rustix::thread::name() {
         return name.to_string_lossy().into();
     }

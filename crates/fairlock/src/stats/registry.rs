@@ -2,6 +2,7 @@
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
@@ -9,10 +10,21 @@ use super::collecting::is_collecting;
 use super::record::Record;
 use super::snapshot::Snapshot;
 
-static RECORDS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+/// By their numbers, in the order in which they were made.
+type Numbered<T> = BTreeMap<u64, Arc<T>>;
 
-fn records() -> MutexGuard<'static, Vec<Arc<Record>>> {
+static RECORDS: Mutex<Numbered<Record>> = Mutex::new(BTreeMap::new());
+
+fn records() -> MutexGuard<'static, Numbered<Record>> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes one more, with the number under which it is to be removed.
+fn add<T>(all: &mut Numbered<T>, make: impl FnOnce(u64) -> T) -> Arc<T> {
+    let number = all.last_key_value().map_or(0, |(last, _)| last + 1);
+    let made = Arc::new(make(number));
+    all.insert(number, Arc::clone(&made));
+    made
 }
 
 /// The statistics of all named locks that were used, and still exist.
@@ -22,7 +34,7 @@ fn records() -> MutexGuard<'static, Vec<Arc<Record>>> {
 /// thread of the parent held that lock.
 pub fn snapshot() -> Snapshot {
     // The numbers are read without the lock.
-    let all: Vec<_> = records().clone();
+    let all: Vec<_> = records().values().cloned().collect();
     Snapshot::new(all.iter().map(|record| record.stats()).collect())
 }
 
@@ -74,8 +86,7 @@ impl Statistics {
     pub fn make(&self, name: &str) -> &Record {
         let mut records = records();
         if self.get().is_none() {
-            let record = Arc::new(Record::new(name));
-            records.push(Arc::clone(&record));
+            let record = add(&mut records, |number| Record::new(number, name));
             // Release: pairs with `get`.
             self.0.store(Arc::into_raw(record).cast_mut(), Ordering::Release);
         }
@@ -89,9 +100,24 @@ impl Drop for Statistics {
     fn drop(&mut self) {
         let record = *self.0.get_mut();
         if record.addr() > NEVER.addr() {
-            records().retain(|other| !ptr::eq(Arc::as_ptr(other), record));
             // SAFETY: the reference that `make` kept.
-            drop(unsafe { Arc::from_raw(record) });
+            let record = unsafe { Arc::from_raw(record) };
+            records().remove(&record.number);
         }
     }
+}
+
+#[cfg(test)]
+#[test]
+fn locks_are_forgotten_without_a_look_at_all_others() {
+    let mut all = Numbered::new();
+    // With a look at all others at each removal this takes many minutes.
+    let count = fairlock_testing::rounds(500_000) as u64;
+    for number in 0..count {
+        add(&mut all, |made| assert_eq!(made, number));
+    }
+    // As in a `Vec` of locks.
+    (1..count).for_each(|number| _ = all.remove(&number));
+    add(&mut all, |made| assert_eq!(made, 1));
+    assert_eq!(all.into_keys().collect::<Vec<_>>(), [0, 1]);
 }

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{Ordering, fence};
 
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) mod errno;
 #[cfg(feature = "std")]
 pub(crate) mod fork;
 /// Without a system there are no forks.

@@ -21,8 +21,8 @@ use super::word::{Holder, Pins};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::pool::{Memory, Pool, Pooled, SMALLEST, name};
 use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
-use crate::system::Cell;
 use crate::system::fork::PerProcess;
+use crate::system::{Cell, errno};
 use crate::wait::Access;
 
 /// A lock that becomes a full one.
@@ -454,7 +454,7 @@ impl<P: Platform, F> Slots<P, F> {
     }
 
     fn aside(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+        errno::kept(|| self.aside.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `f` with the index of each slot in the list, which nobody changes.

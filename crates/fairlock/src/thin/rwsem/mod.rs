@@ -15,6 +15,7 @@ use super::inflate::{AtomicOf, Codec, Inflates, PinOf, SlotOf, Slots, leave_othe
 use super::local::Mark;
 use super::marks;
 use super::word::{self, Holder, RwWord};
+use crate::deadlock::{Id, Noted};
 use crate::events::EventCounts;
 use crate::platform::{ConstZero, PooledPlatform};
 use crate::rwsem::{Again, PastQueue, Policy, RwSem, Turns, Word};
@@ -29,13 +30,21 @@ use crate::wait::{Access, LOOK_NS, Thread, Wait, WaitContext, WaitError};
 /// is dropped. If a lock is dropped while it is held (by a forgotten guard), its `RwSem` is lost.
 pub struct ThinRwSem<P: PooledPlatform> {
     word: AtomicOf<RwWord, P::AtomicU64>,
+    id: Id,
+}
+
+impl<P: PooledPlatform> Noted for ThinRwSem<P> {
+    #[inline]
+    fn id(&self) -> &Id {
+        &self.id
+    }
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
-        Self { word: AtomicOf::new(RwWord::following(policy)) }
+        Self { word: AtomicOf::new(RwWord::following(policy)), id: Id::new() }
     }
 
     /// A free lock that follows the default policy.
@@ -43,7 +52,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self { word: AtomicOf::new_const() }
+        Self { word: AtomicOf::new_const(), id: Id::new() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -51,7 +60,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     where
         P: PooledPlatform<AtomicU64 = AtomicU64>,
     {
-        Self { word: AtomicOf::of(AtomicU64::new(RwWord::following(policy).0)) }
+        let word = AtomicOf::of(AtomicU64::new(RwWord::following(policy).0));
+        Self { word, id: Id::new() }
     }
 
     /// The policy this lock was made with.
