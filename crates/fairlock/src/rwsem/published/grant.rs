@@ -75,7 +75,7 @@ impl<P: Platform> Kernel<P> {
                 }
             }
             Kind::Writer => {
-                if self.policy.writer_phase || self.is_writers_phase(head) {
+                if self.is_writers_phase(head) {
                     self.begin_writer_phase();
                 }
                 if wake_writer {
@@ -155,8 +155,9 @@ impl<P: Platform> Kernel<P> {
     }
 
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
-    /// to its head: clears `done`, and what has no meaning any more. The lock is
-    /// closed while a real-time thread waits.
+    /// to its head: clears `done`, and what has no meaning any more. Where the policy
+    /// says so, it is the writers' phase exactly while a writer heads the queue. The
+    /// lock is closed while a real-time thread waits.
     pub(crate) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
         let urgent = q.waiters.urgent().is_some();
         let done = if urgent { done.without(Flags::HANDOFF) } else { done };
@@ -166,6 +167,10 @@ impl<P: Platform> Kernel<P> {
         let gone = match q.waiters.head() {
             None => Flags::QUEUE,
             Some(head) if head.kind == Kind::Reader => done.with(Flags::WRITER_PHASE),
+            Some(_) if self.policy.writer_phase => {
+                self.begin_writer_phase();
+                done.without(Flags::WRITER_PHASE)
+            }
             Some(_) => done,
         };
         // Relaxed: announces nothing; see the word's table.
