@@ -1,5 +1,6 @@
 //! What leaves no trace but a count or a flag.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use fairlock_testing::{join, scope, until};
@@ -8,8 +9,9 @@ use crate::events::{Event, EventCounts};
 use crate::platform::{Native, System};
 use crate::rwsem::sem::Rules;
 use crate::rwsem::tests::{Lock, assert_free, soon, visit_asleep, waiters, word};
+use crate::rwsem::word::{Flags, Word};
 use crate::rwsem::{Policy, PublishedPolicy};
-use crate::wait::{Access, Kind, Wait, WaitContext};
+use crate::wait::{Access, Kind, Wait, WaitContext, WaitError, Waiter};
 
 /// The head of its queue is past its deadline as it comes.
 const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
@@ -130,4 +132,127 @@ fn what_is_tried_at_a_lock_that_is_held_fails() {
     // SAFETY: taken above.
     unsafe { lock.unlock_write() };
     assert_free(&lock);
+}
+
+/// The time that a waiter may be passed over begins when it comes.
+#[test]
+fn the_head_closes_the_lock_at_its_deadline_and_not_before() {
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+    for (after, closes) in [(None, false), (Some(WEEK), false), (Some(Duration::ZERO), true)] {
+        for kind in [Kind::Reader, Kind::Writer] {
+            let lock = &Lock::new(Policy::published(PublishedPolicy {
+                handoff_after: after,
+                ..PublishedPolicy::NO_READER_SPIN
+            }));
+            lock.write();
+            scope(|s| {
+                let head = visit_asleep(&s, lock, kind);
+                assert_eq!(word(lock).is_closed(), closes, "{after:?} {kind:?}");
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+                join(head);
+            });
+            assert_free(lock);
+        }
+    }
+}
+
+/// A deadline that lies between two looks of the head: what counts is how long ago it came.
+#[test]
+fn a_deadline_is_counted_from_the_arrival() {
+    let after = Duration::from_millis(4);
+    assert_eq!(PublishedPolicy::HANDOFF.handoff_after, Some(after));
+    assert_eq!(PublishedPolicy::UNFAIR.handoff_after, None);
+    let lock = Lock::new(Policy::HANDOFF);
+    let due = |kind, arrived| {
+        let access = if kind == Kind::Reader { Access::Shared } else { Access::Exclusive };
+        lock.kernel().is_due(&Waiter::new(access, Native::thread(), arrived, 0))
+    };
+    for kind in [Kind::Reader, Kind::Writer] {
+        assert!(due(kind, Native::now() - 4_000_000));
+        assert!(!due(kind, Native::now() + 60_000_000_000));
+    }
+}
+
+/// Readers ahead of the writers, between them and behind them.
+#[test]
+fn all_queued_readers_are_granted_past_the_writers_which_keep_their_order() {
+    let lock = &Lock::new(Policy::NO_READER_SPIN);
+    let queued_writers = || {
+        lock.with_waiters(|queue| {
+            let writers = queue.iter().filter(|waiter| waiter.kind == Kind::Writer);
+            writers.map(|waiter| waiter.thread.hint()).collect::<Vec<_>>()
+        })
+    };
+    lock.write();
+    scope(|s| {
+        let (mut readers, mut writers) = (vec![], vec![]);
+        for (before, kind) in [Kind::Reader, Kind::Writer, Kind::Reader, Kind::Writer, Kind::Reader]
+            .iter()
+            .enumerate()
+        {
+            match kind {
+                Kind::Reader => {
+                    readers.push(s.spawn(|| lock.read()));
+                    until(|| waiters(lock) == before + 1);
+                }
+                Kind::Writer => writers.push(visit_asleep(&s, lock, Kind::Writer)),
+            }
+        }
+        let order = queued_writers();
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        readers.into_iter().for_each(|reader| join(reader));
+        assert_eq!(word(lock).readers(), 3);
+        assert_eq!(queued_writers(), order);
+        assert_eq!(order.len(), 2);
+        // SAFETY: those of the three readers.
+        unsafe { (0..3).for_each(|_| lock.unlock_read()) };
+        writers.into_iter().for_each(|writer| join(writer));
+    });
+    assert_free(lock);
+}
+
+/// The reader has counted itself; then it sees that a writer got in.
+#[test]
+fn a_reader_at_the_head_takes_its_count_back_and_closes_the_lock() {
+    let lock = &Lock::new(IMMEDIATE);
+    lock.write();
+    scope(|s| {
+        let reader = visit_asleep(&s, lock, Kind::Reader);
+        let held = Word::WRITTEN.with(Flags::WAITERS.with(Flags::HANDOFF));
+        assert_eq!(word(lock), held);
+        // As the writer that got in leaves it, and finds the head: nothing has changed.
+        lock.kernel().wake_after_release();
+        assert_eq!(word(lock), held);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        join(reader);
+    });
+    assert_free(lock);
+}
+
+/// Free as if the wake-up of its release were still to come.
+#[test]
+fn a_reader_that_steals_as_the_first_wakes_the_readers_in_the_queue_and_no_reader_steals_beside_readers()
+ {
+    let lock = &Lock::new(Policy::NO_READER_SPIN);
+    lock.write();
+    scope(|s| {
+        let writer = visit_asleep(&s, lock, Kind::Writer);
+        let reader = s.spawn(|| lock.read());
+        until(|| waiters(lock) == 2);
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        lock.read();
+        // The thief alone can have let it in, past the writer.
+        join(reader);
+        assert_eq!((word(lock).readers(), waiters(lock)), (2, 1));
+        // Readers have the lock, and one that comes queues.
+        let wait = Wait::until_nanos(soon(1));
+        assert_eq!(lock.read_with(wait), Err(WaitError::TimedOut));
+        // SAFETY: taken above, and by that reader.
+        unsafe { (0..2).for_each(|_| lock.unlock_read()) };
+        join(writer);
+    });
+    assert_free(lock);
 }
