@@ -26,7 +26,7 @@ fn phase(writer_phase: bool) -> Lock {
 
 /// Whether a reader that comes now gets in past the queue. If not it queues, gives up, and may have the lock
 /// before that.
-fn reader_steals(lock: &Lock) -> bool {
+pub(super) fn reader_steals(lock: &Lock) -> bool {
     let counts: &EventCounts = Box::leak(Box::default());
     lock.set_events(Some(counts));
     match lock.read_with(Wait::until_nanos(0)) {
@@ -38,7 +38,7 @@ fn reader_steals(lock: &Lock) -> bool {
 }
 
 /// As [`reader_steals`], for a writer, which does not queue.
-fn writer_steals(lock: &Lock) -> bool {
+pub(super) fn writer_steals(lock: &Lock) -> bool {
     let stolen = lock.kernel().steal_as_writer(word(lock), Access::Exclusive);
     if stolen {
         assert!(word(lock).is_written());
@@ -66,7 +66,7 @@ fn unlock_write(lock: &Lock) {
 }
 
 /// As a release does, but its thread has not come to the wake check yet.
-fn free_without_wake_check(lock: &Lock) {
+pub(super) fn free_without_wake_check(lock: &Lock) {
     lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
 }
 

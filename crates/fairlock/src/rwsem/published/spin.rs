@@ -284,7 +284,11 @@ mod tests {
                     && !lock.kernel().readers_hold_back(Word::FREE)
             );
         }
-        assert!(!lock(ReaderSpin::Always).kernel().readers_hold_back(Word::AWAITED.with_reader()));
+        let always = lock(ReaderSpin::Always);
+        assert!(!always.kernel().readers_hold_back(Word::AWAITED.with_reader()));
+        // A writer has spun without success.
+        always.kernel().discourage_readers();
+        assert!(always.kernel().readers_hold_back(Word::AWAITED.with_reader()));
     }
 
     #[test]
@@ -406,9 +410,11 @@ mod tests {
             assert_eq!(kernel.spin_if_worth_it(Kind::Writer, Native::thread(), &context), None);
             // SAFETY: taken above.
             unsafe { lock.unlock_read() };
-            lock.write();
             if slow {
-                kernel.note_writer(Native::thread());
+                let me = Native::thread();
+                assert_eq!(kernel.wait(Access::Exclusive, me, 0, &WaitContext::FOREVER), Ok(()));
+            } else {
+                lock.write();
             }
             // SAFETY: just taken.
             unsafe { lock.unlock_write() };

@@ -5,13 +5,16 @@ use core::time::Duration;
 
 use fairlock_testing::{join, scope, until};
 
+use super::phase_tests::{free_without_wake_check, reader_steals, writer_steals};
 use crate::events::{Event, EventCounts};
 use crate::platform::{Native, System};
 use crate::rwsem::sem::Rules;
-use crate::rwsem::tests::{Lock, assert_free, soon, visit_asleep, waiters, word};
+use crate::rwsem::tests::{Lock, assert_free, close, soon, visit_asleep, waiters, word};
 use crate::rwsem::word::{Flags, Word};
 use crate::rwsem::{Policy, PublishedPolicy};
-use crate::wait::{Access, Kind, Wait, WaitContext, WaitError, Waiter};
+use crate::wait::{
+    Access, CancelToken, GRANTED, Kind, Wait, WaitContext, WaitError, Waiter, WakeList,
+};
 
 /// The head of its queue is past its deadline as it comes.
 const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
@@ -255,4 +258,82 @@ fn a_reader_that_steals_as_the_first_wakes_the_readers_in_the_queue_and_no_reade
         join(writer);
     });
     assert_free(lock);
+}
+
+/// The flags alone, and a lock that is free, as if the wake-up of its release were still to come.
+#[test]
+fn nobody_from_outside_gets_in_while_the_lock_is_closed() {
+    let alone = Word::FREE.with(Flags::HANDOFF);
+    assert!(!alone.is_open_to_readers() && !alone.is_open_to_new_readers());
+    assert!(!alone.is_open_past_queue() && !alone.is_read_stealable());
+    assert!(!alone.is_write_stealable());
+    let lock = &Lock::new(Policy::NO_READER_SPIN);
+    lock.write();
+    scope(|s| {
+        let head = visit_asleep(&s, lock, Kind::Writer);
+        assert!(close(lock).is_closed());
+        free_without_wake_check(lock);
+        assert!(!lock.try_read() && !lock.try_write() && !lock.try_upgradable_read());
+        // The reader last: it queues, and wakes the head.
+        assert!(!writer_steals(lock) && !reader_steals(lock));
+        lock.kernel().wake_after_release();
+        join(head);
+    });
+    assert_free(lock);
+}
+
+/// The lock is held meanwhile, so nobody but the one that leaves can have woken the next.
+#[test]
+fn a_head_that_gives_up_leaves_the_lock_closed_and_wakes_the_next() {
+    static COUNTS: EventCounts = EventCounts::new();
+    for kind in [Kind::Reader, Kind::Writer] {
+        let (lock, token) = (&Lock::new(Policy::UNFAIR), CancelToken::new());
+        lock.set_events(Some(&COUNTS));
+        lock.write();
+        scope(|s| {
+            let wait = Wait::FOREVER.cancellable(&token);
+            let head = s.spawn(move || match kind {
+                Kind::Reader => lock.read_with(wait),
+                Kind::Writer => lock.write_with(wait),
+            });
+            until(|| waiters(lock) == 1);
+            let next = visit_asleep(&s, lock, Kind::Writer);
+            assert!(close(lock).is_closed());
+            COUNTS.reset();
+            token.cancel();
+            assert_eq!(join(head), Err(WaitError::Cancelled));
+            assert!(word(lock).is_closed());
+            assert_eq!(COUNTS.get(Event::WakeWriter), 1);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            join(next);
+        });
+        assert_free(lock);
+    }
+}
+
+/// All waiters are in this frame, and none has a thread of its own.
+#[test]
+fn a_wake_takes_256_readers_and_leaves_the_others_to_the_next() {
+    let lock = Lock::new(Policy::NO_READER_SPIN);
+    let kernel = lock.kernel();
+    let all: Vec<_> =
+        (0..300).map(|_| Waiter::new(Access::Shared, Native::thread(), 0, 0)).collect();
+    let wake = || {
+        kernel.with_queue(|q| {
+            kernel.wake_check(q, true, &mut WakeList::new());
+            q.waiters.len()
+        })
+    };
+    kernel.with_queue(|q| {
+        // SAFETY: they are granted the lock below, and so out of the queue.
+        all.iter().for_each(|waiter| unsafe { q.waiters.push(waiter) });
+        kernel.word.set(Flags::WAITERS, Ordering::Relaxed);
+    });
+    assert_eq!((wake(), word(&lock).readers()), (44, 256));
+    assert_eq!((wake(), word(&lock).readers()), (0, 300));
+    assert!(all.iter().all(|waiter| waiter.state() == GRANTED));
+    // SAFETY: those of all of them.
+    all.iter().for_each(|_| unsafe { lock.unlock_read() });
+    assert_free(&lock);
 }
