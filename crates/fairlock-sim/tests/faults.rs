@@ -42,6 +42,8 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (WriterLeavesQuietly, "rwsem:default", &[Word, Panic, Deadlock, Idle]),
     (TryReadCounts, "rwsem:handoff", &[Deadlock]),
     (AsksReadersFirst, "rwsem:handoff", &[Deadlock]),
+    (QueuesWithoutPhase, "rwsem:writer-phase", &[Word]),
+    (LeavesWithoutPhase, "rwsem:writer-phase", &[Word]),
     (ForgetsWakeUps, "rwsem:handoff", &[Deadlock]),
     (ForgetsUpgrader, "rwsem:default", &[Deadlock, Idle]),
     (ForgetsUpgrader, "rwsem:handoff", &[Deadlock]),

@@ -50,6 +50,10 @@ pub enum Fault {
     /// Rule 16: a thread that asks who is the head gets the first reader; a thread that wakes the
     /// head does not.
     AsksReadersFirst,
+    /// Proposal 5: a writer that queues first begins no phase.
+    QueuesWithoutPhase,
+    /// Proposal 5: a waiter that leaves the head of the queue to a writer begins no phase.
+    LeavesWithoutPhase,
     /// A wake-up that comes before the sleep is forgotten.
     ForgetsWakeUps,
     /// Under tenure, the waiter that is next asks to be woken, and sleeps without another look at

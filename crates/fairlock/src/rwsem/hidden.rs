@@ -153,6 +153,10 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         if word.is_writer_phase() && head != Some(Kind::Writer) {
             return Err("WRITER_PHASE is set, and no writer heads the queue");
         }
+        let phase = self.policy.has_writer_phase();
+        if phase && !word.is_writer_phase() && head == Some(Kind::Writer) {
+            return Err("a writer heads the queue, and WRITER_PHASE is not set");
+        }
         Ok(())
     }
 

@@ -90,6 +90,10 @@ pub(crate) trait Rules<P: Platform>: Copy + Send + Sync + 'static {
     fn knows_next(_: &Queued<P, Self::Queued>) -> bool {
         true
     }
+    /// Whether it is the writers' phase exactly while a writer heads the queue.
+    fn has_writer_phase(&self) -> bool {
+        false
+    }
     /// Whether nobody is on the way to a lock that nobody uses.
     fn is_idle(_: &Sem<P, Self>) -> bool {
         true

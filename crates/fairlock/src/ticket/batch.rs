@@ -308,4 +308,17 @@ mod tests {
         assert!(after > before && after < before + before / 6, "{before} became {after}");
         assert_eq!(planned_after(&mut pace, 4, 60_000), before);
     }
+
+    /// The last ticket of a batch is served.
+    #[test]
+    fn the_next_batch_is_as_long_as_it_is_planned_and_no_longer_than_the_largest() {
+        for (section_ns, tickets) in [(100_000, 10), (1, 65_536)] {
+            let mut pace = Adaptive::<65_536>::START;
+            (pace.served_open, pace.served) = (1_000, 1_000);
+            pace.closed = 1_000 * section_ns;
+            let word = Word::after(1).with_ticket().locked().with_left(1, 65_536).0;
+            let next = Adaptive::<65_536>::pace(&mut pace, word, || 1_000 * section_ns);
+            assert!(next == Step::Next(tickets), "{tickets}");
+        }
+    }
 }

@@ -318,4 +318,105 @@ mod tests {
             assert_eq!(lock.load().is_open(8), !fair);
         }
     }
+
+    /// A lock with `tickets` from 100 on, of batches of `MAX`, which serves the first one.
+    fn serving<const MAX: u32>(tickets: u32) -> TicketLock<Native, Fixed<MAX>> {
+        let mut lock = TicketLock::<Native, Fixed<MAX>>::after(96);
+        let word = (0..tickets + 4).fold(lock.load(), |word, _| word.with_ticket());
+        let word = (0..4).fold(word, |word, _| word.skipped(1)).with_left(MAX, MAX);
+        lock.word = AtomicWord::new(word);
+        assert_eq!(lock.take(lock.load(), 100, &WaitContext::FOREVER), Some(Ok(())));
+        assert!(lock.is_locked());
+        lock
+    }
+
+    /// Parks `entry`, of a thread that does not run.
+    fn park<S: BatchSize>(lock: &TicketLock<Native, S>, entry: &Parked<Native>) {
+        // SAFETY: the tests let it out of the lists before it goes.
+        unsafe { lock.inbox.push(entry, false) };
+        lock.word.raise_inbox();
+    }
+
+    fn unlock<S: BatchSize>(lock: &TicketLock<Native, S>) {
+        // SAFETY: each caller holds the lock.
+        unsafe { lock.unlock() }
+    }
+
+    #[test]
+    fn any_waiter_of_the_batch_may_go_first_and_no_later_one() {
+        let lock = serving::<4>(6);
+        let take = |ticket| lock.take(lock.load(), ticket, &WaitContext::FOREVER).is_some();
+        assert!(!take(101), "it is held");
+        unlock(&lock);
+        // The batch is 100 to 103.
+        assert!(!take(104) && !take(105));
+        for ticket in [103, 101, 102] {
+            assert!(take(ticket));
+            unlock(&lock);
+        }
+        assert!(take(105) && !take(104));
+        unlock(&lock);
+        assert!(take(104));
+        unlock(&lock);
+        lock.check_idle().unwrap();
+    }
+
+    #[test]
+    fn a_try_takes_a_ticket_and_the_lock_together_or_nothing() {
+        let lock = serving::<4>(3);
+        let held = lock.load();
+        assert!(!lock.try_lock() && lock.load() == held, "it is held");
+        unlock(&lock);
+        assert!(lock.try_lock(), "as the last of its batch");
+        assert_eq!((lock.load().tail(), lock.load().is_locked()), (104, true));
+        unlock(&lock);
+        let closed = lock.load();
+        assert!(!lock.try_lock() && lock.load() == closed, "it would be of the next batch");
+    }
+
+    #[test]
+    fn a_lock_says_whether_it_is_held_and_whether_anybody_waits() {
+        let lock = serving::<4>(1);
+        assert!(lock.is_locked() && !lock.is_contended());
+        lock.word.take_ticket();
+        assert!(lock.is_locked() && lock.is_contended());
+        unlock(&lock);
+        assert!(!lock.is_locked() && lock.is_contended(), "nobody has taken it yet");
+    }
+
+    #[test]
+    fn a_release_kicks_the_waiters_of_the_batch_and_says_whether_others_are_parked() {
+        let parker = &Native::thread().ticket_parker;
+        let [first, second] = [101, 102].map(|ticket| Parked::new(ticket, parker));
+        let lock = serving::<1>(3);
+        park(&lock, &second);
+        park(&lock, &first);
+        unlock(&lock);
+        assert!(first.is_out() && !second.is_out() && lock.load().has_parked());
+        assert_eq!(lock.take(lock.load(), 101, &WaitContext::FOREVER), Some(Ok(())));
+        unlock(&lock);
+        assert!(second.is_out() && !lock.load().has_parked());
+        assert_eq!(lock.take(lock.load(), 102, &WaitContext::FOREVER), Some(Ok(())));
+        unlock(&lock);
+        lock.check_idle().unwrap();
+    }
+
+    #[test]
+    fn as_many_of_a_closed_batch_are_kicked_as_can_run() {
+        let parker = &Native::thread().ticket_parker;
+        let entries: Vec<_> = (101..108).map(|ticket| Parked::new(ticket, parker)).collect();
+        let lock = serving::<8>(8);
+        entries.iter().for_each(|entry| park(&lock, entry));
+        unlock(&lock);
+        let kicked = entries.iter().filter(|entry| entry.is_out()).count();
+        assert_eq!(kicked, entries.len().min(Native::cpus() + 1));
+        for entry in &entries {
+            let ticket = entry.ticket.get();
+            assert_eq!(lock.take(lock.load(), ticket, &WaitContext::FOREVER), Some(Ok(())));
+            // SAFETY: the lock was just taken.
+            unsafe { lock.unlist(entry) };
+            unlock(&lock);
+        }
+        lock.check_idle().unwrap();
+    }
 }

@@ -408,9 +408,14 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
+    use std::sync::mpsc;
+
+    use fairlock_testing::{join, scope, until};
+
     use super::*;
     use crate::platform::{Native, System};
     use crate::ticket::batch::Fixed;
+    use crate::ticket::word::AtomicWord;
 
     #[test]
     fn a_lock_that_came_free_as_its_waiter_lay_down_is_counted() {
@@ -426,5 +431,33 @@ mod tests {
             unsafe { lock.unlock() };
             assert!(!lock.is_locked());
         });
+    }
+
+    /// It is held, by a thread that does not leave it.
+    #[test]
+    fn a_spin_ends_while_the_batch_is_open_and_its_waiter_parks() {
+        let mut lock = TicketLock::<Native, Fixed<8>>::after(100);
+        lock.word = AtomicWord::new(lock.load().with_ticket().locked());
+        lock.ticketed.set(true);
+        let ticket = lock.word.take_ticket().tail();
+        assert!(lock.load().is_open(8) && lock.load().is_eligible(ticket, 8));
+        assert!(lock.spin(ticket, &WaitContext::FOREVER).is_err());
+        let (lock, (send, record)) = (&lock, mpsc::channel());
+        scope(|s| {
+            let waiter = s.spawn(move || {
+                send.send(Native::thread()).unwrap();
+                let entry = Parked::new(ticket, &Native::thread().ticket_parker);
+                let taken = lock.lock_parked(&entry, InVain::WAITING, &WaitContext::FOREVER);
+                assert!(matches!(taken, Ok(Ok(()))));
+            });
+            let record = record.recv().unwrap();
+            until(|| record.ticket_parker.is_parked());
+            // SAFETY: the lock is held, in the name of the ticket before.
+            unsafe { lock.unlock() };
+            join(waiter);
+        });
+        // SAFETY: taken by that thread.
+        unsafe { lock.unlock() };
+        lock.check_idle().unwrap();
     }
 }

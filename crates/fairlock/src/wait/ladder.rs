@@ -342,7 +342,7 @@ impl<P: System> Parker<P> {
 
     /// Whether the thread sleeps, or is about to.
     #[cfg(any(feature = "std", fairlock_loom))]
-    fn is_parked(&self) -> bool {
+    pub(crate) fn is_parked(&self) -> bool {
         // Relaxed: nothing is read on the strength of it.
         self.word.load(Ordering::Relaxed) == PARKED
     }

@@ -38,6 +38,18 @@ fn assert_free(lock: &Lock) {
     drop(lock.try_write(..).unwrap());
 }
 
+/// Meanwhile somebody has the tree lock.
+#[test]
+fn ranges_that_are_apart_are_taken_and_left_without_the_tree_lock() {
+    let lock = &Lock::new();
+    lock.core.with_queue(|q| {
+        let held = [0, 10, 20].map(|start| lock.write(start..start + 10).unwrap());
+        assert!(q.ranges.is_empty());
+        drop(held);
+    });
+    assert_free(lock);
+}
+
 /// It has no turns for readers and turns for writers, which would end all the time.
 #[test]
 fn a_lock_that_a_thread_reads_and_writes_by_turns_is_taken_as_a_whole_no_longer() {

@@ -58,6 +58,21 @@ fn a_range_in_a_gap_costs_the_same_beside_any_number() {
 }
 
 #[test]
+fn a_range_beyond_all_others_conflicts_with_none_without_a_walk() {
+    let mut ranges = Ranges::<usize>::new();
+    for at in 1..FEW {
+        ranges.insert_held(Span::closed(10 * at, 10 * at + 5), Kind::Writer, 0, 0);
+    }
+    for (first, walks) in [(0, false), (10 * FEW, false), (10 * FEW / 2 + 6, true)] {
+        for kind in [Kind::Reader, Kind::Writer] {
+            let span = Span::closed(first, first + 3);
+            let looks = looks(|| assert!(!ranges.conflicts(span, kind)));
+            assert_eq!(looks > 0, walks, "{span:?}: {looks} looks");
+        }
+    }
+}
+
+#[test]
 fn a_range_held_in_the_tree_costs_the_same_beside_any_number() {
     assert_flat(RangePolicy::DEFAULT, |lock, count| {
         let gap = 10 * (count / 3) + 5;

@@ -382,7 +382,7 @@ mod tests {
     use crate::range::slots::word::SlotBits;
     use crate::range::wait::Missed;
     use crate::range::{Place, RangePolicy, RangeRwLock, RangeWriteGuard};
-    use crate::wait::Kind;
+    use crate::wait::{Kind, WaitError};
 
     type Lock = RangeRwLock<Native>;
     type Waiter = RangeWaiter<Native>;
@@ -453,6 +453,22 @@ mod tests {
             Place::Striped(slot) => lock.core.seat(slot).word.load(Ordering::Relaxed).is_watched(),
             _ => true,
         }
+    }
+
+    /// The grant came first (defect 6).
+    #[test]
+    fn a_range_that_was_granted_is_held_although_its_wait_is_over() {
+        let (lock, waiter) = (&lock(Held::Tree), writer(0..10));
+        let entered = lock.core.with_queue_and_wakes(|q, wakes| {
+            // SAFETY: it is granted its range at once, and so in no list.
+            unsafe { lock.core.enqueue(q, &waiter, false, wakes) }
+        });
+        assert!(entered.is_ok());
+        let hold = lock.core.leave(&waiter, WaitError::TimedOut).unwrap();
+        assert!(lock.try_read(5..6).is_err());
+        let Place::Node(id) = hold.place() else { panic!("it is in the tree") };
+        lock.core.release_node(id);
+        assert!(!lock.is_locked());
     }
 
     #[test]

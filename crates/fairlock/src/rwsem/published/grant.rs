@@ -74,9 +74,6 @@ impl<P: Platform> Kernel<P> {
                 }
             }
             Kind::Writer => {
-                if self.policy.writer_phase {
-                    self.begin_writer_phase();
-                }
                 if wake_writer {
                     self.events.count(Event::WakeWriter);
                     wakes.push(head.thread);
@@ -148,19 +145,25 @@ impl<P: Platform> Kernel<P> {
             self.events.count(Event::WakeReader);
             reader.grant(wakes);
         }
-        self.after_change(q, Flags::HANDOFF.with(Flags::WRITER_PHASE));
+        self.after_change(q, Flags::HANDOFF);
     }
 
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
-    /// to its head: clears `done`, and what has no meaning any more. The lock is
-    /// closed while a real-time thread waits.
+    /// to its head: clears `done`, and what has no meaning any more. Where the policy
+    /// says so, it is the writers' phase exactly while a writer heads the queue. The
+    /// lock is closed while a real-time thread waits.
     pub(crate) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
         let urgent = q.waiters.urgent().is_some();
         let done = if urgent { done.without(Flags::HANDOFF) } else { done };
         let gone = match q.waiters.head() {
             None => Flags::QUEUE,
             Some(head) if head.kind == Kind::Reader => done.with(Flags::WRITER_PHASE),
-            Some(_) => done,
+            Some(_) => {
+                if self.policy.writer_phase {
+                    self.begin_writer_phase();
+                }
+                done
+            }
         };
         // Relaxed: announces nothing; see the word's table.
         if self.word.load(Ordering::Relaxed).has_any(gone) {

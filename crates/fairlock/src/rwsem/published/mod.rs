@@ -32,6 +32,8 @@ mod grant;
 mod local;
 mod osq;
 mod owner;
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod phase_tests;
 #[cfg(all(test, fairlock_loom))]
 mod published_loom;
 mod spin;
@@ -184,6 +186,10 @@ impl<P: Platform> Rules<P> for PublishedPolicy {
 
     fn let_readers_join(lock: &Kernel<P>) {
         lock.let_readers_join();
+    }
+
+    fn has_writer_phase(&self) -> bool {
+        self.writer_phase
     }
 
     fn is_idle(lock: &Kernel<P>) -> bool {

@@ -270,7 +270,11 @@ mod tests {
                     && !lock.kernel().readers_hold_back(Word::FREE)
             );
         }
-        assert!(!lock(ReaderSpin::Always).kernel().readers_hold_back(Word::AWAITED.with_reader()));
+        let always = lock(ReaderSpin::Always);
+        assert!(!always.kernel().readers_hold_back(Word::AWAITED.with_reader()));
+        // A writer has spun without success.
+        always.kernel().discourage_readers();
+        assert!(always.kernel().readers_hold_back(Word::AWAITED.with_reader()));
     }
 
     #[test]
@@ -340,6 +344,108 @@ mod tests {
             stolen
         });
         assert_eq!((first, second), (Native::cpus() > 1, first));
+    }
+
+    /// How often a reader that comes now is counted as one that spun, or found that not worth it.
+    fn spins(lock: &Lock) -> usize {
+        let counts: &EventCounts = Box::leak(Box::default());
+        lock.set_events(Some(counts));
+        if lock.kernel().spin_for_read(Native::thread(), &WaitContext::FOREVER) {
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        }
+        [Event::OptLock, Event::OptFail, Event::OptNospin]
+            .map(|event| counts.get(event))
+            .iter()
+            .sum()
+    }
+
+    #[test]
+    fn at_most_one_reader_spins_or_any_or_none_as_the_policy_says() {
+        for (reader_spin, alone, beside_another) in [
+            (ReaderSpin::Off, 0, 0),
+            (ReaderSpin::One, 1, 0),
+            (ReaderSpin::On, 1, 1),
+            (ReaderSpin::Always, 1, 1),
+        ] {
+            let lock = &lock(reader_spin);
+            let another = &lock.kernel().lines.spinners.reader;
+            assert_eq!((spins(lock), spins(lock)), (alone, alone), "{reader_spin:?}");
+            another.store(1, Ordering::Relaxed);
+            assert_eq!((spins(lock), spins(lock)), (beside_another, beside_another));
+            another.store(0, Ordering::Relaxed);
+            assert_eq!(spins(lock), alone, "{reader_spin:?}: the other has left");
+        }
+    }
+
+    /// The readers stay for ever, so only the clock ends the spin.
+    #[test]
+    fn a_writer_that_spins_for_readers_gives_up_and_tells_others_until_a_writer_has_the_lock() {
+        let lock = lock(ReaderSpin::Off);
+        let kernel = lock.kernel();
+        let worth_it = || kernel.holder_is_worth_it(lock.word.load(Ordering::Relaxed));
+        lock.read();
+        for slow in [false, true] {
+            assert!(worth_it());
+            let began = Native::now();
+            assert!(!kernel.spin_at_head(Kind::Writer, began, u64::MAX));
+            assert!(Native::now() - began >= READERS_NS + READER_NS);
+            assert!(!worth_it(), "it has told later spinners");
+            // Nobody begins to spin then.
+            let context = WaitContext::FOREVER;
+            assert_eq!(kernel.spin_if_worth_it(Kind::Writer, Native::thread(), &context), None);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_read() };
+            if slow {
+                let me = Native::thread();
+                assert_eq!(kernel.wait(Access::Exclusive, me, 0, &WaitContext::FOREVER), Ok(()));
+            } else {
+                lock.write();
+            }
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+            lock.read();
+        }
+        assert!(worth_it());
+    }
+
+    #[test]
+    fn a_spinner_does_not_wait_for_a_lock_that_is_handed_over() {
+        for kind in [Kind::Reader, Kind::Writer] {
+            for inside in [Word::AWAITED, Word::WRITTEN.with(Flags::WAITERS)] {
+                let lock = lock(ReaderSpin::On);
+                let word = inside.with(Flags::HANDOFF);
+                lock.word.store(word);
+                let me = Native::thread();
+                let spun = lock.kernel().spin_if_worth_it(kind, me, &WaitContext::FOREVER);
+                assert_eq!(spun, None);
+                // It was closed since.
+                assert!(matches!(lock.kernel().look(kind), Look::InVain));
+                assert_eq!(lock.word.load(Ordering::Relaxed), word);
+            }
+        }
+    }
+
+    /// The spinner has lost its CPU: only the release can wake the writer in the queue.
+    #[test]
+    fn a_release_wakes_the_head_of_the_queue_although_another_thread_spins() {
+        for reads in [false, true] {
+            let lock = &lock(ReaderSpin::Off);
+            let spinners = &lock.kernel().lines.spinners;
+            if reads {
+                lock.read();
+            } else {
+                lock.write();
+            }
+            scope(|s| {
+                let head = visit_asleep(&s, lock, Kind::Writer);
+                assert!(spinners.queue.enter(Native::thread(), 0));
+                // SAFETY: taken above.
+                unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+                join(head);
+                spinners.queue.leave(Native::thread());
+            });
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) fn word(lock: &Lock) -> Word {
 }
 
 /// Closes the lock if anybody is queued; returns the word after that.
-fn close(lock: &Lock) -> Word {
+pub(super) fn close(lock: &Lock) -> Word {
     lock.word.flag_queue(Flags::HANDOFF)
 }
 
