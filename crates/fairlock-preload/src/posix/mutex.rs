@@ -9,7 +9,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::wait::Wait;
 use fairlock_profile::layout::{kind, side};
-use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t};
+use libc::{
+    EAGAIN, EBUSY, ECANCELED, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t,
+};
 
 use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
 use super::until::{Until, is_known};
@@ -124,11 +126,10 @@ impl Mutex {
             None => Until::Forever,
             Some(until) => {
                 let entry = self.enter(me, Head::write);
-                let taken = self.inside(entry, false, try_write_slot);
-                if taken.is_ok() {
-                    return self.taken(kind, me, taken);
+                match self.inside(entry, false, try_write_slot) {
+                    taken @ (Ok(_) | Err(ECANCELED)) => return self.taken(kind, me, taken),
+                    Err(_) => until()?,
                 }
-                until()?
             }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);

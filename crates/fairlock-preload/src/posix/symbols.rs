@@ -17,7 +17,7 @@ use libc::{
 use super::cond::{self, Cond as Ours};
 use super::enter::Inflatable;
 use super::{Lock, kind, mutex as mutexes, observed};
-use crate::process::config::{self, Kind};
+use crate::process::config::{self, Kind, Mode};
 use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
 use crate::profile;
 use crate::thread::cancel::{self, whole};
@@ -161,9 +161,9 @@ symbols! {
         cond::notify(cond, Ours::broadcast, move || real::pthread_cond_broadcast(cond));
     pthread_cancel(thread: pthread_t) {
         let cancel = move || real::pthread_cancel(thread);
-        whole(move || match config::serves(Kind::Mutex) {
-            true => cancel::cancel(thread, cancel),
-            false => cancel(),
+        whole(move || match config::mode() {
+            Mode::Off => cancel(),
+            Mode::On | Mode::Stats => cancel::cancel(thread, cancel),
         })
     }
     pthread_setcanceltype(new: c_int, before: *mut c_int) {

@@ -63,6 +63,9 @@ pub(crate) struct State {
     more_priority: Cell<u8>,
     /// Outside this library, the thread can be cancelled at any instruction; for the time of a call: see `cancel`.
     anywhere: Cell<bool>,
+    /// How often such a thread had been cancelled when the call began, and whether the call has given up since.
+    cancels: Cell<u32>,
+    gave_up: Cell<bool>,
     /// The thread is changing what it shows of visible locks: a signal handler must not.
     showing: Cell<bool>,
     /// How often the thread has left a thin lock in which other readers were.

@@ -577,6 +577,102 @@ static void cancelled_anywhere(void) {
     EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
 }
 
+static pthread_rwlock_t writers_first;
+
+static int time_mutex(void) {
+    struct timespec far = far_away(CLOCK_REALTIME);
+    return pthread_mutex_timedlock(&awaited, &far);
+}
+static int clock_mutex(void) {
+    struct timespec far = far_away(CLOCK_MONOTONIC);
+    return pthread_mutex_clocklock(&awaited, CLOCK_MONOTONIC, &far);
+}
+static int time_read(void) {
+    struct timespec far = far_away(CLOCK_REALTIME);
+    return pthread_rwlock_timedrdlock(&awaited_rwlock, &far);
+}
+static int clock_write(void) {
+    struct timespec far = far_away(CLOCK_MONOTONIC);
+    return pthread_rwlock_clockwrlock(&awaited_rwlock, CLOCK_MONOTONIC, &far);
+}
+static int take_mutex(void) { return pthread_mutex_lock(&awaited); }
+static int take_read(void) { return pthread_rwlock_rdlock(&awaited_rwlock); }
+static int take_write(void) { return pthread_rwlock_wrlock(&awaited_rwlock); }
+static int take_first(void) { return pthread_rwlock_wrlock(&writers_first); }
+static int leave_mutex(void) { return pthread_mutex_unlock(&awaited); }
+static int leave_rwlock(void) { return pthread_rwlock_unlock(&awaited_rwlock); }
+static int leave_first(void) { return pthread_rwlock_unlock(&writers_first); }
+
+struct way {
+    int (*take)(void), (*leave)(void);
+};
+
+struct waiter {
+    pthread_t thread;
+    struct way way;
+    _Atomic pid_t tid;
+    bool taken;
+};
+
+static void *take_anywhere(void *argument) {
+    struct waiter *me = argument;
+    EXPECT(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+    me->tid = gettid();
+    EXPECT(me->way.take(), 0);
+    me->taken = true;
+    EXPECT(me->way.leave(), 0);
+    return NULL;
+}
+
+static void end_here(int signal) {
+    (void)signal;
+    EXPECT(pthread_cancel(pthread_self()), 0);
+}
+
+/* While others hold the lock and wait for it, wherever the thread stands in the queue, and from a handler of its own.
+   (glibc's rwlock is not fit for use after that.) */
+static void cancelled_waiters_end(void) {
+    enum { LAST = 3 };
+    const struct way ways[] = {
+        {take_mutex, leave_mutex},  {time_mutex, leave_mutex},  {clock_mutex, leave_mutex}, {take_write, leave_rwlock},
+        {take_read, leave_rwlock},  {time_read, leave_rwlock},  {clock_write, leave_rwlock}, {take_first, leave_first},
+    };
+    struct sigaction action = {.sa_handler = end_here};
+    EXPECT(sigaction(SIGUSR1, &action, NULL), 0);
+    pthread_rwlockattr_t attributes;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), 0);
+    EXPECT(pthread_rwlock_init(&writers_first, &attributes), 0);
+    for (size_t w = 0; w < (ours ? sizeof ways / sizeof *ways : 3); w++)
+        for (int i = 0; i < 5; i++) {
+            EXPECT(pthread_mutex_lock(&awaited), 0);
+            EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_wrlock(&writers_first), 0);
+            struct waiter threads[LAST + 1];
+            for (int t = 0; t <= LAST; t++) {
+                threads[t] = (struct waiter){.way = ways[w]};
+                EXPECT(pthread_create(&threads[t].thread, NULL, take_anywhere, &threads[t]), 0);
+                while (!threads[t].tid)
+                    sched_yield();
+                sleeps(threads[t].tid);
+            }
+            for (int t = LAST - 1; t >= 0; t--) {
+                EXPECT(t == 2 ? pthread_kill(threads[t].thread, SIGUSR1) : pthread_cancel(threads[t].thread), 0);
+                void *result;
+                EXPECT(pthread_join(threads[t].thread, &result), 0);
+                CHECK(result == PTHREAD_CANCELED && !threads[t].taken);
+            }
+            EXPECT(pthread_mutex_unlock(&awaited), 0);
+            EXPECT(pthread_rwlock_unlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+            EXPECT(pthread_join(threads[LAST].thread, NULL), 0);
+            CHECK(threads[LAST].taken);
+            /* Nobody else waits, or seems to. */
+            EXPECT(pthread_rwlock_tryrdlock(&writers_first), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+        }
+}
+
 /* The locks of one thread that is cancelled. What it leaves behind is in nobody's way, whatever that is. */
 struct locks {
     pthread_mutex_t mutex;
@@ -715,7 +811,7 @@ static void cancelled_at_instructions(void) {
         }
 }
 
-TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},

@@ -13,7 +13,7 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -123,6 +123,12 @@ impl<'a, P: System> Wait<'a, P> {
         Self { interruptible: true, ..self }
     }
 
+    /// The same wait, but it also ends, with [`Cancelled`](WaitError::Cancelled), when `ends` says so.
+    #[doc(hidden)]
+    pub const fn ended_by(self, ends: &'a Ends) -> Self {
+        Self { cancel: Some(ends), ..self }
+    }
+
     /// Whether the wait may end without success.
     pub(crate) const fn can_end(&self) -> bool {
         !matches!(self.end, End::Never) || self.interruptible || self.cancel.is_some()
@@ -175,6 +181,26 @@ pub(crate) trait Cancels<P: System>: Sync + fmt::Debug {
 
     /// The thread, which is listed, no longer waits.
     fn unlist(&self, thread: &'static Sleeper<P>);
+}
+
+/// For locks of other crates: asked by the thread that waits whether its wait ends. The thread that changes the answer
+/// then [wakes](Sleeper::wake) it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Ends(pub fn() -> bool);
+
+impl<P: System> Cancels<P> for Ends {
+    fn is_cancelled(&self) -> bool {
+        (self.0)()
+    }
+
+    fn list(&self, _: &'static Sleeper<P>) {
+        // SeqCst: a notification that was dropped before comes before the next look, so that look sees what the
+        // notification was about.
+        fence(Ordering::SeqCst);
+    }
+
+    fn unlist(&self, _: &'static Sleeper<P>) {}
 }
 
 /// A [`Wait`] that has begun. One slow path serves all kinds of waits; this says which kind it is.
@@ -301,6 +327,13 @@ impl<P: System> Sleeper<P> {
     /// Ends the thread's current [`park`](Self::park), or its next one. What happened before the
     /// `unpark` is visible after the `park`.
     pub fn unpark(&self) {
+        self.ticket_parker.unpark();
+    }
+
+    /// Ends the thread's current sleep, or its next one, at whichever lock: it looks whether its wait [ends](Ends).
+    #[doc(hidden)]
+    pub fn wake(&self) {
+        self.parker.unpark();
         self.ticket_parker.unpark();
     }
 
