@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// No file is longer.
@@ -132,7 +132,7 @@ pub mod kind {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct LockEntry {
-    /// Of the program's lock; what was destroyed and made anew at the same place goes on.
+    /// Of the program's lock; see [`ENDED`]. What was destroyed and made again at the same place goes on.
     pub address: AtomicU64,
     /// See [`kind`].
     pub kind: AtomicU32,
@@ -145,6 +145,10 @@ pub struct LockEntry {
     /// The number of its [`ContentionEntry`] and one, or zero.
     pub contention: AtomicU32,
 }
+
+/// Added to the address of a lock that the program has unloaded, in its entry and in threads' cells: what is at the
+/// address now has an entry of its own.
+pub const ENDED: u64 = 1 << 63;
 
 /// What is known of a lock that was waited for.
 #[repr(C, align(64))]
@@ -335,7 +339,7 @@ pub struct NoteEntry {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Cell {
-    /// Of the lock; zero: none.
+    /// Of the lock, likewise; zero: none.
     pub address: AtomicU64,
     /// For reading.
     pub reads: AtomicU64,

@@ -8,7 +8,7 @@ use fairlock::platform::System;
 use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, ENDED, NOTES, NoteEntry, PlaceEntry,
     ThreadEntry, WAYS, side,
 };
 
@@ -200,6 +200,19 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.mine.busy.set(false);
         process::errno().set(self.errno);
+    }
+}
+
+/// The program has unloaded what was at these addresses: threads that have counted a lock there look for its entry anew.
+pub(super) fn end(is_gone: impl Fn(usize) -> bool) {
+    let entries = (0..THREADS.len()).filter_map(|number| THREADS.get(number));
+    for cell in entries.flat_map(|entry| &entry.cells) {
+        let address = cell.address.load(Ordering::Relaxed);
+        if is_gone(address as usize) {
+            // Unless its thread has just given the cell to another lock.
+            let order = (Ordering::Relaxed, Ordering::Relaxed);
+            let _ = cell.address.compare_exchange(address, address | ENDED, order.0, order.1);
+        }
     }
 }
 
