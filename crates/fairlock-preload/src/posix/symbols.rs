@@ -11,15 +11,16 @@ use core::ptr;
 use fairlock_profile::layout::side::{READ, WRITE};
 use libc::{
     CLOCK_REALTIME as REALTIME, EBUSY, ENOMEM, ETIMEDOUT, clockid_t, pthread_condattr_t,
-    pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t,
+    pthread_key_t, pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t,
 };
 
 use super::cond::{self, Cond as Ours};
 use super::enter::Inflatable;
 use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind, Mode};
-use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
+use crate::process::real::{self, Cond, Destructor, Mutex, Rwlock, Semaphore, Spin, Time};
 use crate::profile;
+use crate::thread;
 use crate::thread::cancel::{self, whole};
 
 /// Functions, some of them under several names: those that programs use that were linked against old
@@ -170,6 +171,10 @@ symbols! {
         cancel::note_type(new);
         real::pthread_setcanceltype(new, before)
     }
+
+    pthread_key_create(key: *mut pthread_key_t, ends: Destructor)
+        [__pthread_key_create: same, tss_create: c11] =>
+        whole(move || thread::make_key(|| real::pthread_key_create(key, ends)));
 
     pthread_spin_lock(lock: Spin) =>
         if observed::take_as_glibc(lock) { 0 } else { whole(move || observed::spin_lock(lock)) };

@@ -6,8 +6,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, sem_t, timespec,
+    clockid_t, pthread_cond_t, pthread_condattr_t, pthread_key_t, pthread_mutex_t,
+    pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t,
+    sem_t, timespec,
 };
 
 /// A function of the next library that has one of this name.
@@ -100,6 +101,7 @@ pub(crate) type Cond = *mut pthread_cond_t;
 pub(crate) type Spin = *mut pthread_spinlock_t;
 pub(crate) type Semaphore = *mut sem_t;
 pub(crate) type Time = *const timespec;
+pub(crate) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 
 // The version, where there is an older function of the same name that differs.
 real_functions! {
@@ -130,6 +132,7 @@ real_functions! {
     (lock: Spin, shared: c_int) of []: pthread_spin_init;
     (lock: Spin) of []: pthread_spin_lock pthread_spin_trylock pthread_spin_unlock;
     (library: *mut c_void) of []: dlclose;
+    (key: *mut pthread_key_t, ends: Destructor) of []: pthread_key_create;
     (thread: pthread_t) of []: pthread_cancel;
     (new: c_int, before: *mut c_int) of []: pthread_setcanceltype;
 }

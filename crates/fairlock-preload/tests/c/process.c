@@ -1,6 +1,8 @@
 /* Signals, forks, and locks of several processes. */
 #include "check.h"
 
+#include <threads.h>
+
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -510,19 +512,50 @@ static void small_stacks(void) {
     CHECK(handled == 101);
 }
 
-/* The program has the keys that it has without the library, but the last. */
+static pthread_key_t all_keys[PTHREAD_KEYS_MAX];
+static _Atomic unsigned destroyed;
+
+static void destroy(void *value) {
+    CHECK(value == &destroyed);
+    destroyed++;
+}
+
+static void *use_mutex(void *mutex) {
+    EXPECT(pthread_mutex_lock(mutex), 0);
+    EXPECT(pthread_mutex_unlock(mutex), 0);
+    return NULL;
+}
+
+static void *set_all_keys(void *mutex) {
+    use_mutex(mutex);
+    for (unsigned k = 0; k < PTHREAD_KEYS_MAX; k++)
+        EXPECT(pthread_setspecific(all_keys[k], &destroyed), 0);
+    return NULL;
+}
+
+/* The program has the keys that it has without the library, the last one of those that have their place in the thread
+   after all others. A thread that has used the library's key before is not in its way. */
 static void keys(void) {
-    pthread_key_t key;
-    for (unsigned number = 0; number < 31; number++) {
-        EXPECT(pthread_key_create(&key, NULL), 0);
-        CHECK(key == number);
-    }
-    while (pthread_key_create(&key, NULL) == 0)
-        ;
-    CHECK(key >= PTHREAD_KEYS_MAX - 2);
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    struct timespec past = {0};
     EXPECT(pthread_mutex_lock(&mutex), 0);
+    EXPECT(pthread_mutex_timedlock(&mutex, &past), ETIMEDOUT); /* now the thread has more than its variables */
     EXPECT(pthread_mutex_unlock(&mutex), 0);
+    for (unsigned k = 0; k < PTHREAD_KEYS_MAX; k++) {
+        EXPECT(pthread_key_create(&all_keys[k], destroy), 0);
+        CHECK(k >= 31 || all_keys[k] == k);
+        CHECK(!pthread_getspecific(all_keys[k]));
+    }
+    pthread_key_t more;
+    EXPECT(pthread_key_create(&more, NULL), EAGAIN);
+    CHECK(tss_create(&more, NULL) == thrd_error);
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, set_all_keys, &mutex), 0);
+    EXPECT(pthread_join(thread, NULL), 0);
+    CHECK(destroyed == PTHREAD_KEYS_MAX);
+    EXPECT(pthread_key_delete(all_keys[7]), 0);
+    CHECK(tss_create(&more, NULL) == thrd_success && more == all_keys[7]);
+    use_mutex(&mutex);
 }
 
 static pthread_mutex_t awaited = PTHREAD_MUTEX_INITIALIZER;
