@@ -294,12 +294,14 @@ pub struct PlaceEntry {
 pub struct ThreadEntry {
     /// Its number in the kernel; zero: nobody has this place.
     pub tid: AtomicU32,
-    /// What it has taken, of each lock.
-    pub cells: [Cell; CELLS],
-    /// What it knows of waits, and has not counted elsewhere yet.
-    pub notes: [NoteEntry; NOTES],
+    /// How many of its cells it uses. The file may have no room for the others yet.
+    pub places: AtomicU32,
     /// Where it waits now for what nobody holds.
     pub asleep: AsleepEntry,
+    /// What it knows of waits, and has not counted elsewhere yet.
+    pub notes: [NoteEntry; NOTES],
+    /// What it has taken, of each lock.
+    pub cells: [Cell; CELLS],
 }
 
 /// A wait that has not ended.

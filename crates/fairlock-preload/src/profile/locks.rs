@@ -9,8 +9,8 @@ use super::file::Records;
 use super::{Target, file};
 use crate::process::index::{Index, hash, mix};
 
-static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
-static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
+static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 32);
+static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 1);
 static INDEX: Index = Index::new(hash_of);
 /// Of what nobody holds: a lock may have been at the same address.
 static INDEX_OF_OTHERS: Index = Index::new(hash_of);

@@ -185,9 +185,11 @@ pub(super) fn read() {
     let began = Preload::now();
     MISSES.store(false, Ordering::Relaxed);
     let mut bytes = 0;
-    each_line(|line| bytes += line.len());
+    // A mapping without a path has no names.
+    let has_path = |line: &[u8]| line.contains(&b'/');
+    each_line(|line| bytes += if has_path(line) { line.len() } else { 0 });
     // They may be longer when they are read again.
-    let capacity = bytes + bytes / 4 + 4096;
+    let capacity = bytes + bytes / 4 + 512;
     let Some(chunk) = file::add_chunk(ChunkKind::Modules, 1, unloads(), capacity as u32) else {
         return;
     };
@@ -204,8 +206,7 @@ pub(super) fn read() {
                 OWN[1].store(end, Ordering::Relaxed);
             }
         }
-        // A mapping without a path has no names.
-        if line.contains(&b'/') && used + line.len() <= capacity {
+        if has_path(line) && used + line.len() <= capacity {
             // SAFETY: within the chunk's room.
             unsafe {
                 let to = ptr::from_ref::<Chunk>(chunk).add(1).cast::<u8>().cast_mut().add(used);

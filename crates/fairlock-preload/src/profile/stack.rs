@@ -314,7 +314,7 @@ static INDEX: Index = Index::new(|number| hash(frames_of(number)));
 static MUTEX: Mutex = Mutex::new();
 static CHUNK: AtomicPtr<Chunk> = AtomicPtr::new(ptr::null_mut());
 static LEFT: AtomicU32 = AtomicU32::new(0);
-const CHUNK_BYTES: u32 = 8 << 10;
+const CHUNK_BYTES: u32 = (PAGE - size_of::<Chunk>()) as u32;
 
 pub(super) fn forget() {
     INDEX.forget();

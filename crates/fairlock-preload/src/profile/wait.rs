@@ -362,9 +362,10 @@ struct Wait {
     note: Note,
 }
 
-/// How many of the last waits there is room for.
-const RING: u32 = 8192;
-static WAITS: Records<WaitEntry> = Records::new(ChunkKind::Waits, RING);
+/// How many of the last waits there is room for: in eight chunks.
+const RING: u32 = FIRST_WAITS * ((1 << 8) - 1);
+const FIRST_WAITS: u32 = 32;
+static WAITS: Records<WaitEntry> = Records::new(ChunkKind::Waits, FIRST_WAITS);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
