@@ -13,7 +13,7 @@ use crate::head::Entry;
 use crate::registry::{self, Head, Slot, nap};
 use crate::thread::Preload;
 use crate::thread::cancel::{self, as_outside};
-use crate::thread::{self, Recorded, State};
+use crate::thread::{self, Recorded, State, jump};
 
 /// How long a thread watches a thin lock that another holds before it inflates the lock, letting
 /// others have its CPU: until a holder that lost its own has mostly got it back. In ns; compared
@@ -96,6 +96,9 @@ pub(crate) trait Inflatable: Sized {
     fn watch_to_enter(&self, me: &State, attempt: Attempt, until: &Until) -> Entry<Preload> {
         let (mut began, mut urgent) = (None, None);
         loop {
+            if jump::is_due() {
+                return Entry::Conflict;
+            }
             let entry = self.enter(me, attempt);
             if !matches!(entry, Entry::Conflict) || until.is_over() {
                 return entry;
@@ -147,6 +150,9 @@ pub(crate) trait Inflatable: Sized {
     ) -> Inside {
         loop {
             nap();
+            if jump::is_due() {
+                return Err(ECANCELED);
+            }
             let (entry, waits) = (self.enter(me, attempt), thread::has_record());
             let moment = if waits { until } else { &Until::Monotonic(0) };
             match self.inside(entry, waits, |slot| take(slot, moment)) {
@@ -222,9 +228,8 @@ pub(super) fn write_at_once(slot: &Slot, me: &State) -> bool {
 
 pub(super) fn wait_to_write(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
     timed(slot, me, || match until {
-        Until::Forever if !cancel::is_anywhere() => {
-            slot.sem().write();
-            Ok(())
+        Until::Forever => {
+            slot.sem().write_with(cancel::ending(Wait::FOREVER)).map_err(super::until::errno)
         }
         until => until.wait(|deadline| slot.sem().write_with(wait_until(deadline))),
     })

@@ -23,7 +23,7 @@ use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::cancel::whole;
-use crate::thread::{self, Mutexes, Recorded, State};
+use crate::thread::{self, Mutexes, Recorded, State, jump};
 use crate::word::Word;
 
 /// The program's mutex.
@@ -309,7 +309,8 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
 }
 
 /// Waits for a condition variable by `wait`, with the mutex, ours or glibc's, released meanwhile. It cannot be
-/// destroyed until the caller has it again. An error if it could not be released, or taken again.
+/// destroyed until the caller has it again. An error if it could not be released, or taken again, or if the thread jumps
+/// out of the wait, which it does without the mutex.
 ///
 /// # Safety
 /// As above.
@@ -323,7 +324,7 @@ pub(super) unsafe fn released<R>(mutex: real::Mutex, wait: impl FnOnce() -> R) -
         0 => {
             let waited = wait();
             // SAFETY: as above: it has not been destroyed meanwhile.
-            match unsafe { lock(mutex) } {
+            match if jump::is_due() { ECANCELED } else { unsafe { lock(mutex) } } {
                 0 => Ok(waited),
                 errno => Err(errno),
             }

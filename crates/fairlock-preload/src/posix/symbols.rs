@@ -18,10 +18,12 @@ use super::cond::{self, Cond as Ours};
 use super::enter::Inflatable;
 use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind, Mode};
-use crate::process::real::{self, Cond, Destructor, Mutex, Rwlock, Semaphore, Spin, Time};
+use crate::process::real::{
+    self, Cond, Destructor, JumpBuffer, Mutex, Rwlock, Semaphore, Spin, Time,
+};
 use crate::profile;
-use crate::thread;
 use crate::thread::cancel::{self, whole};
+use crate::thread::{self, jump};
 
 /// Functions, some of them under several names: those that programs use that were linked against old
 /// versions of glibc; and C11's, with C11's results, whose mutexes and condition variables are POSIX's.
@@ -172,6 +174,9 @@ symbols! {
         real::pthread_setcanceltype(new, before)
     }
 
+    siglongjmp(to: JumpBuffer, value: c_int) [longjmp: same, _longjmp: same] =>
+        jump::jump(to, value, real::siglongjmp);
+    __longjmp_chk(to: JumpBuffer, value: c_int) => jump::jump(to, value, real::__longjmp_chk);
     pthread_key_create(key: *mut pthread_key_t, ends: Destructor)
         [__pthread_key_create: same, tss_create: c11] =>
         whole(move || thread::make_key(|| real::pthread_key_create(key, ends)));

@@ -90,7 +90,7 @@ pub(super) fn is_known(id: clockid_t) -> bool {
 }
 
 /// The error number for a wait that ended without the lock.
-fn errno(error: WaitError) -> c_int {
+pub(super) fn errno(error: WaitError) -> c_int {
     match error {
         WaitError::TooManyReaders => EAGAIN,
         WaitError::TimedOut | WaitError::Interrupted => ETIMEDOUT,

@@ -101,6 +101,7 @@ pub(crate) type Cond = *mut pthread_cond_t;
 pub(crate) type Spin = *mut pthread_spinlock_t;
 pub(crate) type Semaphore = *mut sem_t;
 pub(crate) type Time = *const timespec;
+pub(crate) type JumpBuffer = *mut c_void;
 pub(crate) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 
 // The version, where there is an older function of the same name that differs.
@@ -133,6 +134,7 @@ real_functions! {
     (lock: Spin) of []: pthread_spin_lock pthread_spin_trylock pthread_spin_unlock;
     (library: *mut c_void) of []: dlclose;
     (key: *mut pthread_key_t, ends: Destructor) of []: pthread_key_create;
+    (to: JumpBuffer, value: c_int) of []: siglongjmp __longjmp_chk;
     (thread: pthread_t) of []: pthread_cancel;
     (new: c_int, before: *mut c_int) of []: pthread_setcanceltype;
 }

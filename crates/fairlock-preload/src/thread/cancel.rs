@@ -38,7 +38,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use fairlock::wait::{Ends, Wait};
 use libc::{ECANCELED, pthread_t};
 
-use super::{Preload, Record, Recorded, State, by_number, enter, own_record, state, whole_record};
+use super::{
+    Preload, Record, Recorded, State, by_number, enter, jump, own_record, state, whole_record,
+};
 use crate::process::config::{self, Mode};
 use crate::process::real;
 
@@ -212,7 +214,7 @@ pub(crate) fn note_type(new: c_int) {
 /// its own.
 #[inline(always)]
 pub(crate) fn whole<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
-    if ANYWHERE.load(Ordering::Relaxed) { deferred(call) } else { apart(call) }
+    if ANYWHERE.load(Ordering::Relaxed) { deferred(call) } else { plain(call) }
 }
 
 #[cold]
@@ -233,12 +235,14 @@ fn deferred<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
         let result = apart(call);
         me.anywhere.set(outside);
         if !is_outside {
+            jump::go_if_due();
             return result;
         }
         let again = me.gave_up.replace(false);
         // SAFETY: as above.
         unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
         if !again {
+            jump::go_if_due();
             return result;
         }
         // The thread was on its way out already.
@@ -256,14 +260,21 @@ fn note_count(me: &State) {
 }
 
 #[inline(never)]
+fn plain<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
+    let result = jump::within(call);
+    jump::go_if_due();
+    result
+}
+
+#[inline(never)]
 fn apart<R>(call: impl FnOnce() -> R) -> R {
-    call()
+    jump::within(call)
 }
 
 /// Runs `wait`, which is glibc's, in a [`whole`] call: a thread that could be cancelled at any instruction outside
 /// can be so meanwhile.
 pub(crate) fn as_outside<R: Copy>(wait: impl FnOnce() -> R + Copy) -> R {
-    if is_anywhere() { anywhere(wait) } else { wait() }
+    jump::without(|| if is_anywhere() { anywhere(wait) } else { wait() })
 }
 
 #[cold]
@@ -283,10 +294,11 @@ pub(crate) fn is_anywhere() -> bool {
     state().anywhere.get()
 }
 
-/// The wait for a lock of the calling thread, which has a record: the cancellation of such a thread ends it.
+/// The wait for a lock of the calling thread, which has a record: the cancellation of such a thread ends it, and so does
+/// a jump out of the wait.
 pub(crate) fn ending(wait: Wait<'_, Preload>) -> Wait<'_, Preload> {
-    static ENDS: Ends = Ends(is_cancelled);
-    if is_anywhere() { wait.ended_by(&ENDS) } else { wait }
+    static ENDS: Ends = Ends(|| jump::is_due() || is_cancelled());
+    wait.ended_by(&ENDS)
 }
 
 /// Whether it has been cancelled since the call began.
@@ -294,12 +306,14 @@ fn is_cancelled() -> bool {
     is_anywhere() && was_counted((whole_record(), state().cancels.get())) && is_enabled()
 }
 
-/// Whether the call is to return without the lock: its wait ended by a cancellation, or the lock was `taken` after
-/// one. Then the thread ends; if it does not, as it is on its way out already, the call is made again.
+/// Whether the call is to return without the lock: its wait ended as [`ending`] says, or the lock was `taken` although it
+/// should have. If a thread that was cancelled does not end then, as it is on its way out already, the call is made
+/// again.
 #[inline]
 pub(crate) fn gives_up(taken: Result<(), c_int>) -> bool {
-    let gives_up = taken == Err(ECANCELED) || taken.is_ok() && is_cancelled();
-    if gives_up {
+    let jumps = jump::is_due();
+    let gives_up = taken == Err(ECANCELED) || taken.is_ok() && (jumps || is_cancelled());
+    if gives_up && !jumps {
         state().gave_up.set(true);
     }
     gives_up

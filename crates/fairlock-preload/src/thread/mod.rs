@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod held;
+pub(crate) mod jump;
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
@@ -67,6 +68,10 @@ pub(crate) struct State {
     /// How often such a thread had been cancelled when the call began, and whether the call has given up since.
     cancels: Cell<u32>,
     gave_up: Cell<bool>,
+    /// Where the stack pointer is in the innermost call of this library, and where to jump when that has ended: see
+    /// `jump`.
+    call: Cell<usize>,
+    jump: Cell<jump::Jump>,
     /// The thread is changing what it shows of visible locks: a signal handler must not.
     showing: Cell<bool>,
     /// How often the thread has left a thin lock in which other readers were.

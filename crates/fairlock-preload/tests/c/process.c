@@ -1,6 +1,7 @@
 /* Signals, forks, and locks of several processes. */
 #include "check.h"
 
+#include <setjmp.h>
 #include <threads.h>
 
 #include <linux/filter.h>
@@ -706,6 +707,130 @@ static void cancelled_waiters_end(void) {
         }
 }
 
+static int wait_at_cond(void) {
+    static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    pthread_mutex_t *mutex = malloc(sizeof *mutex);
+    CHECK(mutex);
+    *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    EXPECT(pthread_mutex_lock(mutex), 0);
+    return pthread_cond_wait(&cond, mutex);
+}
+
+struct jumper {
+    pthread_t thread;
+    int (*take)(void);
+    unsigned most;
+    _Atomic pid_t tid;
+    _Atomic unsigned jumps;
+};
+
+static _Thread_local sigjmp_buf outside;
+/* What a handler does, by turns. */
+enum { JUMPS, JUMPS_AND_RESTORES_MASK, JUMPS_WITHIN, WAITS, HANDLERS };
+static _Thread_local volatile unsigned turn;
+
+static void jump_out(int signal) {
+    (void)signal;
+    sigset_t more;
+    sigemptyset(&more);
+    sigaddset(&more, SIGWINCH);
+    EXPECT(pthread_sigmask(SIG_BLOCK, &more, NULL), 0);
+    if (turn == JUMPS)
+        longjmp(outside, 7);
+    siglongjmp(outside, 7);
+}
+
+static void jump_or_wait(int signal) {
+    sigjmp_buf within;
+    if (turn == JUMPS_WITHIN && !sigsetjmp(within, 1))
+        siglongjmp(within, 1);
+    if (turn == WAITS) {
+        time_mutex(); /* until the other signal */
+        FAIL("a wait for what is held ended");
+    }
+    jump_out(signal);
+}
+
+static void *jump_out_of_waits(void *argument) {
+    struct jumper *me = argument;
+    char *stack = malloc(65536);
+    CHECK(stack);
+    stack_t own = {.ss_sp = stack, .ss_size = 65536};
+    EXPECT(sigaltstack(&own, NULL), 0);
+    sigset_t both, now;
+    sigemptyset(&both);
+    sigaddset(&both, SIGUSR1);
+    sigaddset(&both, SIGUSR2);
+    EXPECT(pthread_sigmask(SIG_SETMASK, &both, NULL), 0);
+    me->tid = gettid();
+    for (volatile unsigned i = 0; i < me->most; i++) {
+        turn = i % HANDLERS;
+        int value = sigsetjmp(outside, turn != JUMPS);
+        if (value == 0) {
+            EXPECT(pthread_sigmask(SIG_UNBLOCK, &both, NULL), 0);
+            EXPECT(me->take(), 0);
+            FAIL("a wait for what is held ended");
+        }
+        EXPECT(pthread_sigmask(SIG_SETMASK, &both, &now), 0);
+        CHECK(value == 7 && sigismember(&now, SIGWINCH) == (turn == JUMPS));
+        char rest[16384]; /* over the frames of the wait */
+        memset(rest, 0xff, sizeof rest);
+        __asm__ volatile("" ::"r"(rest) : "memory");
+        me->jumps++;
+    }
+    return NULL;
+}
+
+/* Handlers take threads out of waits for locks that are held: while they sleep, or at any instant. Other threads that
+   wait have the lock afterwards. (glibc's rwlocks and conditions are not fit for use after that.) */
+static void jumps_out_of_waits(void) {
+    int (*const takes[])(void) = {take_mutex, time_mutex, take_write, take_read, time_read, take_first, wait_at_cond};
+    pthread_rwlockattr_t attributes;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), 0);
+    EXPECT(pthread_rwlock_init(&writers_first, &attributes), 0);
+    for (int i = 0; i < 2; i++)
+        for (size_t w = 0; w < (ours ? sizeof takes / sizeof *takes : 2); w++) {
+            struct sigaction action = {.sa_handler = jump_or_wait, .sa_flags = w % 2 ? SA_ONSTACK : SA_RESTART};
+            EXPECT(sigaction(SIGUSR1, &action, NULL), 0);
+            action = (struct sigaction){.sa_handler = jump_out};
+            sigaddset(&action.sa_mask, SIGUSR1); /* else its handler could wait for this one */
+            EXPECT(sigaction(SIGUSR2, &action, NULL), 0);
+            EXPECT(pthread_mutex_lock(&awaited), 0);
+            EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_wrlock(&writers_first), 0);
+            struct waiter stay[] = {{.way = {take_mutex, leave_mutex}}, {.way = {take_write, leave_rwlock}}};
+            struct jumper jumpers[3];
+            for (int t = 0; t < 3; t++) {
+                jumpers[t] = (struct jumper){.take = takes[w], .most = i ? 100 : 12};
+                EXPECT(pthread_create(&jumpers[t].thread, NULL, jump_out_of_waits, &jumpers[t]), 0);
+                while (!jumpers[t].tid)
+                    sched_yield();
+                if (t < 2)
+                    EXPECT(pthread_create(&stay[t].thread, NULL, take_anywhere, &stay[t]), 0);
+            }
+            for (int t = 0; t < 3; t++)
+                for (unsigned jumps; (jumps = jumpers[t].jumps) < jumpers[t].most;) {
+                    while (i == 0 && jumpers[t].jumps == jumps && state_of(jumpers[t].tid) != 'S')
+                        usleep(100);
+                    EXPECT(pthread_kill(jumpers[t].thread, SIGUSR1), 0);
+                    usleep(rand() % 1000);
+                    EXPECT(pthread_kill(jumpers[t].thread, SIGUSR2), 0);
+                }
+            EXPECT(pthread_mutex_unlock(&awaited), 0);
+            EXPECT(pthread_rwlock_unlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+            for (int t = 0; t < 3; t++)
+                EXPECT(pthread_join(jumpers[t].thread, NULL), 0);
+            for (int t = 0; t < 2; t++) {
+                EXPECT(pthread_join(stay[t].thread, NULL), 0);
+                CHECK(stay[t].taken);
+            }
+            EXPECT(pthread_rwlock_tryrdlock(&writers_first), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+        }
+}
+
 /* The locks of one thread that is cancelled. What it leaves behind is in nobody's way, whatever that is. */
 struct locks {
     pthread_mutex_t mutex;
@@ -844,7 +969,7 @@ static void cancelled_at_instructions(void) {
         }
 }
 
-TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+TESTS({"jumps_out_of_waits", jumps_out_of_waits}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},
