@@ -150,6 +150,11 @@ pub struct LockEntry {
 /// address now has an entry of its own.
 pub const ENDED: u64 = 1 << 63;
 
+/// Such an address.
+pub fn ended(address: u64) -> u64 {
+    address | ENDED
+}
+
 /// What is known of a lock that was waited for.
 #[repr(C, align(64))]
 #[derive(Debug)]

@@ -156,7 +156,7 @@ pub(crate) trait Inflatable: Sized {
             let (entry, waits) = (self.enter(me, attempt), thread::has_record());
             let moment = if waits { until } else { &Until::Monotonic(0) };
             match self.inside(entry, waits, |slot| take(slot, moment)) {
-                taken @ (Ok(_) | Err(EAGAIN | ECANCELED)) => return taken,
+                taken @ (Ok(_) | Err(EAGAIN) | Err(ECANCELED)) => return taken,
                 Err(_) if until.is_over() => return Err(ETIMEDOUT),
                 Err(_) => {}
             }

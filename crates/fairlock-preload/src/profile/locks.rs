@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock_profile::layout::{ChunkKind, ContentionEntry, ENDED, LockEntry, PlaceEntry, kind};
+use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, PlaceEntry, ended, kind};
 
 use super::file::Records;
 use super::{Target, file};
@@ -67,7 +67,7 @@ pub(super) fn end(is_gone: impl Fn(usize) -> bool) {
         if let Some(at) = places.find(hash, |place| place == number + 1) {
             index.take_out(&places, at);
         }
-        lock.address.store(address | ENDED, Ordering::Relaxed);
+        lock.address.store(ended(address), Ordering::Relaxed);
     }
 }
 

@@ -99,17 +99,17 @@ pub(super) struct Loaded {
     unloads: u64,
 }
 
-/// In objects; compared with those that are loaded.
-const MOST_OBJECTS: usize = 8192;
+/// How many there is room for.
+const OBJECTS_LIMIT: usize = 8192;
 
 impl Loaded {
     /// `None` if there is no memory for it.
     pub(super) fn now() -> Option<Self> {
-        let memory = memory::map(MOST_OBJECTS * size_of::<[usize; 2]>())?;
+        let memory = memory::map(OBJECTS_LIMIT * size_of::<[usize; 2]>())?;
         let mut loaded = Self { memory, len: 0, unloads: 0 };
         each_object(|object, unloads| {
             loaded.unloads = unloads;
-            if loaded.len < MOST_OBJECTS {
+            if loaded.len < OBJECTS_LIMIT {
                 loaded.len += 1;
                 *loaded.objects().last_mut().expect("one more") = object;
             }
@@ -145,7 +145,7 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         // SAFETY: mapped by `now`.
-        unsafe { memory::unmap(self.memory.as_ptr(), MOST_OBJECTS * size_of::<[usize; 2]>()) };
+        unsafe { memory::unmap(self.memory.as_ptr(), OBJECTS_LIMIT * size_of::<[usize; 2]>()) };
     }
 }
 

@@ -9,8 +9,8 @@ use fairlock::platform::System;
 use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, ENDED, NOTES, NoteEntry, PlaceEntry,
-    ThreadEntry, WAYS, side,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
+    ThreadEntry, WAYS, ended, side,
 };
 
 use super::file::Records;
@@ -103,8 +103,8 @@ unsafe impl Sync for Local {}
 /// A place, and what [`locks::find_place`] has found for it.
 type Known = ([u32; 3], &'static PlaceEntry);
 
-/// How many of its cells a thread uses at first: with what is before them they are in a page or two.
-const FEWEST_CELLS: usize = 32;
+/// How many of its cells a thread uses at first: with what is before them they have room in a page.
+const IN_PAGE: usize = 32;
 /// What is before them.
 const HEAD: usize = offset_of!(ThreadEntry, cells);
 
@@ -198,7 +198,7 @@ impl Busy {
             local.entry.set(entry);
             local.process.set(here);
         }
-        if !local.has_cells(FEWEST_CELLS) {
+        if !local.has_cells(IN_PAGE) {
             LOCALS.give(local);
             return None;
         }
@@ -229,7 +229,7 @@ pub(super) fn end(is_gone: impl Fn(usize) -> bool) {
         if is_gone(address as usize) {
             // Unless its thread has just given the cell to another lock.
             let order = (Ordering::Relaxed, Ordering::Relaxed);
-            let _ = cell.address.compare_exchange(address, address | ENDED, order.0, order.1);
+            let _ = cell.address.compare_exchange(address, ended(address), order.0, order.1);
         }
     }
 }
