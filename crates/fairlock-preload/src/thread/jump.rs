@@ -14,10 +14,11 @@
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use super::{State, state};
 use crate::process::real::{self, JumpBuffer};
+use crate::process::unwinder::{self, Context, END, GO_ON, Unwinder};
 
 /// Where a thread is about to jump; null: nowhere.
 #[derive(Clone, Copy)]
@@ -82,14 +83,35 @@ pub(crate) unsafe fn jump(
     leave: unsafe fn(JumpBuffer, c_int) -> c_int,
 ) -> ! {
     let me = state();
+    // Relaxed: no other memory is read on the strength of it.
+    let may_leave = me.call.get() != 0 && IS_KNOWN.load(Ordering::Relaxed);
     // SAFETY: the caller's promise.
-    if me.call.get() != 0 && leaves(me.call.get(), unsafe { stack_pointer_at(to) }) {
+    if may_leave && leaves(me.call.get(), unsafe { stack_pointer_at(to) }) {
         // SAFETY: as above.
         unsafe { end_call(me, Jump { to, value }) };
     }
     // SAFETY: as above.
     unsafe { leave(to, value) };
     unreachable!("glibc has no such function")
+}
+
+/// Whether `setjmp` saves the stack pointer [as expected](stack_pointer_at).
+static IS_KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// Called when the library is loaded.
+pub(crate) fn start() {
+    unsafe extern "C" {
+        fn _setjmp(saves: *mut usize) -> c_int;
+    }
+    /// glibc's has 25. In words.
+    const ROOM: usize = 64;
+    let mut saved = [0; ROOM];
+    // SAFETY: there is room for what is saved, and nobody jumps there.
+    let pointer = unsafe {
+        _setjmp(saved.as_mut_ptr());
+        stack_pointer_at(saved.as_mut_ptr().cast())
+    };
+    IS_KNOWN.store(pointer.abs_diff(stack_pointer()) <= size_of_val(&saved), Ordering::Relaxed);
 }
 
 /// Whether a jump to where the stack pointer is `to` leaves a call. Each may be on the stack of signal handlers.
@@ -119,9 +141,10 @@ fn leaves(call: usize, to: usize) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn end_call(me: &State, jump: Jump) {
-    let mut walk = Walk { call: me.call.get(), before: 0, context: ptr::null_mut() };
+    let Some(unwinder) = unwinder::get() else { return me.call.set(0) };
+    let mut walk = Walk { unwinder, call: me.call.get(), before: 0, context: ptr::null_mut() };
     // SAFETY: `note_frame` takes that.
-    unsafe { _Unwind_Backtrace(note_frame, (&raw mut walk).cast()) };
+    unsafe { (unwinder.backtrace)(note_frame, (&raw mut walk).cast()) };
     // SAFETY: null, or what the kernel has saved.
     let Some(context) = (unsafe { walk.context.as_mut() }) else { return me.call.set(0) };
     me.jump.set(jump);
@@ -152,6 +175,7 @@ unsafe fn end_call(me: &State, jump: Jump) {
 
 /// A walk along the frames, from the innermost.
 struct Walk {
+    unwinder: &'static Unwinder,
     /// Where the call is.
     call: usize,
     /// The stack pointer in the last frame.
@@ -160,18 +184,7 @@ struct Walk {
     context: *mut libc::ucontext_t,
 }
 
-unsafe extern "C" {
-    fn _Unwind_Backtrace(
-        each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
-        argument: *mut c_void,
-    ) -> c_int;
-    fn _Unwind_GetIPInfo(frame: *mut c_void, is_interrupted: *mut c_int) -> usize;
-    fn _Unwind_GetCFA(frame: *mut c_void) -> usize;
-}
-
-extern "C" fn note_frame(frame: *mut c_void, walk: *mut c_void) -> c_int {
-    const GO_ON: c_int = 0;
-    const END: c_int = 5;
+extern "C" fn note_frame(frame: *mut Context, walk: *mut c_void) -> c_int {
     /// No call takes as much of the stack: further away is another stack. In bytes.
     const NEAR: usize = 1 << 20;
     // SAFETY: what `end_call` has passed.
@@ -179,8 +192,8 @@ extern "C" fn note_frame(frame: *mut c_void, walk: *mut c_void) -> c_int {
     let mut is_interrupted = 0;
     // SAFETY: a frame of the walk.
     let pointer = unsafe {
-        _Unwind_GetIPInfo(frame, &mut is_interrupted);
-        _Unwind_GetCFA(frame)
+        (walk.unwinder.ip_info)(frame, &mut is_interrupted);
+        (walk.unwinder.cfa)(frame)
     };
     if is_interrupted != 0 && walk.call.wrapping_sub(pointer) < NEAR {
         // The frame before is the one to which the handler returns: what the kernel has saved is there.
@@ -218,4 +231,20 @@ unsafe fn stack_pointer_at(saved: JumpBuffer) -> usize {
         asm!("ror {0}, 17", "xor {0}, qword ptr fs:[0x30]", inout(reg) pointer, options(nostack));
     }
     pointer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_setjmp_saves_the_stack_pointer_is_known() {
+        start();
+        assert!(IS_KNOWN.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_jump_leaves_a_call_that_is_deeper_in_the_stack() {
+        assert!(leaves(1000, 2000) && !leaves(2000, 1000));
+    }
 }

@@ -709,9 +709,10 @@ static void cancelled_waiters_end(void) {
 
 static int wait_at_cond(void) {
     static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-    pthread_mutex_t *mutex = malloc(sizeof *mutex);
-    CHECK(mutex);
-    *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t mutexes[1000]; /* zeros, and each for one wait: it may end with the mutex */
+    static _Atomic unsigned used;
+    pthread_mutex_t *mutex = &mutexes[used++];
+    CHECK(mutex < mutexes + 1000);
     EXPECT(pthread_mutex_lock(mutex), 0);
     return pthread_cond_wait(&cond, mutex);
 }
@@ -724,6 +725,8 @@ struct jumper {
     _Atomic unsigned jumps;
 };
 
+/* Not the one that the thread waits for: it may have the lock of that one's queue. */
+static pthread_mutex_t awaited_by_handlers = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local sigjmp_buf outside;
 /* What a handler does, by turns. */
 enum { JUMPS, JUMPS_AND_RESTORES_MASK, JUMPS_WITHIN, WAITS, HANDLERS };
@@ -745,7 +748,7 @@ static void jump_or_wait(int signal) {
     if (turn == JUMPS_WITHIN && !sigsetjmp(within, 1))
         siglongjmp(within, 1);
     if (turn == WAITS) {
-        time_mutex(); /* until the other signal */
+        pthread_mutex_lock(&awaited_by_handlers); /* until the other signal */
         FAIL("a wait for what is held ended");
     }
     jump_out(signal);
@@ -789,6 +792,7 @@ static void jumps_out_of_waits(void) {
     EXPECT(pthread_rwlockattr_init(&attributes), 0);
     EXPECT(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), 0);
     EXPECT(pthread_rwlock_init(&writers_first, &attributes), 0);
+    EXPECT(pthread_mutex_lock(&awaited_by_handlers), 0);
     for (int i = 0; i < 2; i++)
         for (size_t w = 0; w < (ours ? sizeof takes / sizeof *takes : 2); w++) {
             struct sigaction action = {.sa_handler = jump_or_wait, .sa_flags = w % 2 ? SA_ONSTACK : SA_RESTART};
