@@ -54,6 +54,7 @@
 //! * Who waits longest for a condition variable is notified first. No notification is lost; a
 //!   broadcast wakes all at once. Such waits are cancellation points (`thread::cancel`), and nothing
 //!   else is.
+//! * A signal handler may leave a wait by `siglongjmp` (`thread::jump`).
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.

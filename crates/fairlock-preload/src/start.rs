@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 
 use crate::process::config::{self, Mode};
-use crate::process::{fork, glibc, real};
+use crate::process::{fork, glibc, real, unwinder};
 use crate::thread;
 use crate::{profile, report};
 
@@ -27,6 +27,8 @@ extern "C" fn start() {
         return;
     }
     thread::start(thread_ends);
+    thread::jump::start();
+    unwinder::start();
     glibc::start();
     // In the child this resets the number where the kernel does not wipe the page; it may run after
     // other handlers that use locks.

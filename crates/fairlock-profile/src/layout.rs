@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// No file is longer.
@@ -132,7 +132,7 @@ pub mod kind {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct LockEntry {
-    /// Of the program's lock; what was destroyed and made anew at the same place goes on.
+    /// Of the program's lock; see [`ENDED`]. What was destroyed and made again at the same place goes on.
     pub address: AtomicU64,
     /// See [`kind`].
     pub kind: AtomicU32,
@@ -144,6 +144,15 @@ pub struct LockEntry {
     pub writes: AtomicU64,
     /// The number of its [`ContentionEntry`] and one, or zero.
     pub contention: AtomicU32,
+}
+
+/// Added to the address of a lock that the program has unloaded, in its entry and in threads' cells: what is at the
+/// address now has an entry of its own.
+pub const ENDED: u64 = 1 << 63;
+
+/// Such an address.
+pub fn ended(address: u64) -> u64 {
+    address | ENDED
 }
 
 /// What is known of a lock that was waited for.
@@ -290,12 +299,14 @@ pub struct PlaceEntry {
 pub struct ThreadEntry {
     /// Its number in the kernel; zero: nobody has this place.
     pub tid: AtomicU32,
-    /// What it has taken, of each lock.
-    pub cells: [Cell; CELLS],
-    /// What it knows of waits, and has not counted elsewhere yet.
-    pub notes: [NoteEntry; NOTES],
+    /// How many of its cells it uses. The file may have no room for the others yet.
+    pub places: AtomicU32,
     /// Where it waits now for what nobody holds.
     pub asleep: AsleepEntry,
+    /// What it knows of waits, and has not counted elsewhere yet.
+    pub notes: [NoteEntry; NOTES],
+    /// What it has taken, of each lock.
+    pub cells: [Cell; CELLS],
 }
 
 /// A wait that has not ended.
@@ -335,7 +346,7 @@ pub struct NoteEntry {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Cell {
-    /// Of the lock; zero: none.
+    /// Of the lock, likewise; zero: none.
     pub address: AtomicU64,
     /// For reading.
     pub reads: AtomicU64,

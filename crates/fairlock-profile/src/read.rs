@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
-    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LONGEST,
+    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, ENDED, Header, LONGEST,
     LockEntry, MAGIC, NOTES, NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION,
     WORST, WaitEntry, side,
 };
@@ -228,7 +228,7 @@ impl Record {
         }
         for index in 0..CELLS {
             let at = at + offset_of!(ThreadEntry, cells) + index * size_of::<Cell>();
-            let address = field!(bytes, at, Cell, address: u64);
+            let address = field!(bytes, at, Cell, address: u64) & !ENDED;
             let lock = self.locks.get_mut(field!(bytes, at, Cell, lock: u32) as usize);
             if let Some(lock) = lock.filter(|lock| address != 0 && lock.address == address) {
                 lock.reads = lock.reads.saturating_add(field!(bytes, at, Cell, reads: u64));
@@ -370,7 +370,7 @@ fn chunks(bytes: &[u8]) -> Result<Vec<Found>, Error> {
 
 fn lock(bytes: &[u8], at: usize) -> Lock {
     Lock {
-        address: field!(bytes, at, LockEntry, address: u64),
+        address: field!(bytes, at, LockEntry, address: u64) & !ENDED,
         kind: field!(bytes, at, LockEntry, kind: u32),
         first_stack: field!(bytes, at, LockEntry, first_stack: u32),
         reads: field!(bytes, at, LockEntry, reads: u64),
@@ -491,7 +491,7 @@ mod tests {
         put32(&mut bytes, asleep + offset_of!(AsleepEntry, lock), 1);
         put64(&mut bytes, asleep + offset_of!(AsleepEntry, since_ns), 99);
         let cell = threads + offset_of!(ThreadEntry, cells) + 5 * size_of::<Cell>();
-        put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000);
+        put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000 | ENDED);
         put64(&mut bytes, cell + offset_of!(Cell, reads), 4);
         put32(&mut bytes, cell + offset_of!(Cell, lock), 1);
         for (index, side, times, held) in [(3, side::WRITE, 2, 0), (4, side::HELD, 1, 31)] {
@@ -568,8 +568,8 @@ mod tests {
         assert_eq!(reason(b""), Error::Foreign);
         assert_eq!(reason(b"#!/bin/sh\n"), Error::Foreign);
         let mut bytes = file();
-        put32(&mut bytes, offset_of!(Header, version), 9);
-        assert_eq!(reason(&bytes), Error::Version(9));
+        put32(&mut bytes, offset_of!(Header, version), VERSION + 1);
+        assert_eq!(reason(&bytes), Error::Version(VERSION + 1));
         let bytes = file();
         assert_eq!(reason(&bytes[..100]), Error::Truncated);
         assert_eq!(reason(&bytes[..PAGE + 10]), Error::Truncated);

@@ -27,8 +27,8 @@ use crate::process::real::Time;
 use crate::process::word::{CondFlags, Count};
 use crate::profile;
 use crate::registry::nap;
-use crate::thread::Preload;
 use crate::thread::cancel::{Deferred, whole};
+use crate::thread::{Preload, jump};
 use crate::waiters::{Queue, Waiter};
 
 /// The program's condition variable.
@@ -123,7 +123,7 @@ impl Cond {
         let waiter = Waiter::new(Preload::priority());
         // SAFETY: this frame is not left before the waiter was woken or has taken itself out.
         self.locked(|queue| unsafe { queue.push(&waiter) });
-        let cancelled = || cancels.is_cancelled();
+        let cancelled = || jump::is_due() || cancels.is_cancelled();
         let sleep = || match until {
             Until::Forever => waiter.sleep(None, cancelled),
             _ => until.wait_for(|deadline| waiter.sleep(Some(deadline), cancelled)),

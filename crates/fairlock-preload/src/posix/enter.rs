@@ -5,15 +5,15 @@ use core::ptr;
 
 use fairlock::platform::System;
 use fairlock::wait::Wait;
-use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
+use libc::{EAGAIN, EBUSY, ECANCELED, ENOMEM, ETIMEDOUT};
 
 use super::until::Until;
 use super::{SPIN_NS, if_aligned};
 use crate::head::Entry;
 use crate::registry::{self, Head, Slot, nap};
 use crate::thread::Preload;
-use crate::thread::cancel::{Since, as_outside};
-use crate::thread::{self, Recorded, State};
+use crate::thread::cancel::{self, as_outside};
+use crate::thread::{self, Recorded, State, jump};
 
 /// How long a thread watches a thin lock that another holds before it inflates the lock, letting
 /// others have its CPU: until a holder that lost its own has mostly got it back. In ns; compared
@@ -96,6 +96,9 @@ pub(crate) trait Inflatable: Sized {
     fn watch_to_enter(&self, me: &State, attempt: Attempt, until: &Until) -> Entry<Preload> {
         let (mut began, mut urgent) = (None, None);
         loop {
+            if jump::is_due() {
+                return Entry::Conflict;
+            }
             let entry = self.enter(me, attempt);
             if !matches!(entry, Entry::Conflict) || until.is_over() {
                 return entry;
@@ -147,10 +150,13 @@ pub(crate) trait Inflatable: Sized {
     ) -> Inside {
         loop {
             nap();
+            if jump::is_due() {
+                return Err(ECANCELED);
+            }
             let (entry, waits) = (self.enter(me, attempt), thread::has_record());
             let moment = if waits { until } else { &Until::Monotonic(0) };
             match self.inside(entry, waits, |slot| take(slot, moment)) {
-                taken @ (Ok(_) | Err(EAGAIN)) => return taken,
+                taken @ (Ok(_) | Err(EAGAIN) | Err(ECANCELED)) => return taken,
                 Err(_) if until.is_over() => return Err(ETIMEDOUT),
                 Err(_) => {}
             }
@@ -158,14 +164,15 @@ pub(crate) trait Inflatable: Sized {
     }
 
     /// What came of the attempt `entry`: if the caller is not inside, `take` takes the inflated
-    /// lock. A thread that `waits` inflates the lock for that: ENOMEM if there is no memory to wait.
+    /// lock. A thread that `waits` inflates the lock for that: ENOMEM if there is no memory to wait. ECANCELED if the
+    /// thread is to end.
     fn inside(
         &self,
         entry: Entry<Preload>,
         waits: bool,
         take: impl Fn(&'static Slot) -> Result<(), c_int>,
     ) -> Inside {
-        let mut found = match entry {
+        let found = match entry {
             Entry::Entered => return Ok(None),
             Entry::Full => return Err(EAGAIN),
             Entry::Conflict if !waits => return Err(EBUSY),
@@ -173,19 +180,13 @@ pub(crate) trait Inflatable: Sized {
             Entry::Conflict | Entry::Crowded => None,
             Entry::Inflated(slot) => Some(slot),
         };
-        loop {
-            let record = Recorded::begin();
-            let since = Since::now();
-            let slot = self.inside_slot(found, waits, &take)?;
-            if !since.is_cancelled() {
-                return Ok(Some(slot));
-            }
-            leave(slot);
-            drop(record);
-            since.end();
-            // It does not end: it was on its way out already.
-            found = None;
+        let _record = Recorded::begin();
+        let taken = self.inside_slot(found, waits, &take);
+        if cancel::gives_up(taken.map(|_| ())) {
+            taken.into_iter().for_each(leave);
+            return Err(ECANCELED);
         }
+        taken.map(Some)
     }
 
     /// Takes the inflated lock; `found` may be its slot.
@@ -228,11 +229,15 @@ pub(super) fn write_at_once(slot: &Slot, me: &State) -> bool {
 pub(super) fn wait_to_write(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
     timed(slot, me, || match until {
         Until::Forever => {
-            slot.sem().write();
-            Ok(())
+            slot.sem().write_with(cancel::ending(Wait::FOREVER)).map_err(super::until::errno)
         }
-        until => until.wait(|deadline| slot.sem().write_with(Wait::until_nanos(deadline))),
+        until => until.wait(|deadline| slot.sem().write_with(wait_until(deadline))),
     })
+}
+
+/// The calling thread's wait until a time.
+pub(super) fn wait_until(deadline: u64) -> Wait<'static, Preload> {
+    cancel::ending(Wait::until_nanos(deadline))
 }
 
 pub(super) fn try_write_slot(slot: &Slot) -> Result<(), c_int> {

@@ -21,11 +21,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock::Discipline;
 use fairlock::platform::System;
 use fairlock::thin::VisibleReaders;
-use fairlock::wait::{Wait, WaitError};
+use fairlock::wait::WaitError;
 use fairlock_profile::layout::{self, side};
 use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
 
-use self::enter::{Inflatable, Inside, timed, try_write_slot, wait_to_write, write_at_once};
+use self::enter::{
+    Inflatable, Inside, timed, try_write_slot, wait_to_write, wait_until, write_at_once,
+};
 use self::kind::Kind;
 use self::until::{LATEST, Until};
 use crate::head::{Entry, Exit};
@@ -393,7 +395,7 @@ impl Lock {
             }
             timed(slot, me, || match self.kind() {
                 Kind::Fair => until.wait(|deadline| self.read_fairly(slot, deadline)),
-                _ => until.wait(|deadline| slot.sem().read_with(Wait::until_nanos(deadline))),
+                _ => until.wait(|deadline| slot.sem().read_with(wait_until(deadline))),
             })
         })
     }
@@ -401,15 +403,13 @@ impl Lock {
     /// Waits for a turn, and looks from time to time whether holders wait for the caller.
     #[inline(always)]
     fn read_fairly(&self, slot: &Slot, deadline: u64) -> Result<(), WaitError> {
-        let mut look = 0;
-        let mut next_look = || {
+        let next_look = || {
             let now = Preload::now();
             slot.still.note(&self.turns, now);
-            look = deadline.min(now + kind::GRACE_NS / 2);
-            look
+            wait_until(deadline.min(now + kind::GRACE_NS / 2))
         };
         loop {
-            match slot.sem().read_until_of(deadline < LATEST, &mut next_look) {
+            match slot.sem().read_until_of(deadline < LATEST, next_look) {
                 Err(WaitError::TimedOut) if Preload::now() < deadline => {
                     if self.passes(slot) {
                         return Ok(());

@@ -9,7 +9,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::wait::Wait;
 use fairlock_profile::layout::{kind, side};
-use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t};
+use libc::{
+    EAGAIN, EBUSY, ECANCELED, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t,
+};
 
 use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
 use super::until::{Until, is_known};
@@ -21,7 +23,7 @@ use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::cancel::whole;
-use crate::thread::{self, Mutexes, Recorded, State};
+use crate::thread::{self, Mutexes, Recorded, State, jump};
 use crate::word::Word;
 
 /// The program's mutex.
@@ -124,11 +126,10 @@ impl Mutex {
             None => Until::Forever,
             Some(until) => {
                 let entry = self.enter(me, Head::write);
-                let taken = self.inside(entry, false, try_write_slot);
-                if taken.is_ok() {
-                    return self.taken(kind, me, taken);
+                match self.inside(entry, false, try_write_slot) {
+                    taken @ (Ok(_) | Err(ECANCELED)) => return self.taken(kind, me, taken),
+                    Err(_) => until()?,
                 }
-                until()?
             }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
@@ -308,7 +309,8 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
 }
 
 /// Waits for a condition variable by `wait`, with the mutex, ours or glibc's, released meanwhile. It cannot be
-/// destroyed until the caller has it again. An error if it could not be released, or taken again.
+/// destroyed until the caller has it again. An error if it could not be released, or taken again, or if the thread jumps
+/// out of the wait, which it does without the mutex.
 ///
 /// # Safety
 /// As above.
@@ -322,7 +324,7 @@ pub(super) unsafe fn released<R>(mutex: real::Mutex, wait: impl FnOnce() -> R) -
         0 => {
             let waited = wait();
             // SAFETY: as above: it has not been destroyed meanwhile.
-            match unsafe { lock(mutex) } {
+            match if jump::is_due() { ECANCELED } else { unsafe { lock(mutex) } } {
                 0 => Ok(waited),
                 errno => Err(errno),
             }

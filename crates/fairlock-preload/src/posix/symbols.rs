@@ -11,19 +11,20 @@ use core::ptr;
 use fairlock_profile::layout::side::{READ, WRITE};
 use libc::{
     CLOCK_REALTIME as REALTIME, EBUSY, ENOMEM, ETIMEDOUT, clockid_t, pid_t, pthread_attr_t,
-    pthread_condattr_t, pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t, sched_param,
+    pthread_condattr_t, pthread_key_t, pthread_mutexattr_t, pthread_rwlockattr_t, pthread_t,
+    sched_param,
 };
 
 use super::cond::{self, Cond as Ours};
 use super::enter::Inflatable;
 use super::{Lock, kind, mutex as mutexes, observed};
-use crate::process::config::{self, Kind};
-use crate::process::real::{self, Cond, Mutex, Rwlock, Semaphore, Spin, Time};
-use crate::profile;
-use crate::thread::{
-    self,
-    cancel::{self, whole},
+use crate::process::config::{self, Kind, Mode};
+use crate::process::real::{
+    self, Cond, Destructor, JumpBuffer, Mutex, Rwlock, Semaphore, Spin, Time,
 };
+use crate::profile;
+use crate::thread::cancel::{self, whole};
+use crate::thread::{self, jump};
 
 /// Functions, some of them under several names: those that programs use that were linked against old
 /// versions of glibc; and C11's, with C11's results, whose mutexes and condition variables are POSIX's.
@@ -164,9 +165,9 @@ symbols! {
         cond::notify(cond, Ours::broadcast, move || real::pthread_cond_broadcast(cond));
     pthread_cancel(thread: pthread_t) {
         let cancel = move || real::pthread_cancel(thread);
-        whole(move || match config::serves(Kind::Mutex) {
-            true => cancel::cancel(thread, cancel),
-            false => cancel(),
+        whole(move || match config::mode() {
+            Mode::Off => cancel(),
+            Mode::On | Mode::Stats => cancel::cancel(thread, cancel),
         })
     }
     pthread_setcanceltype(new: c_int, before: *mut c_int) {
@@ -174,6 +175,12 @@ symbols! {
         real::pthread_setcanceltype(new, before)
     }
 
+    siglongjmp(to: JumpBuffer, value: c_int) [longjmp: same, _longjmp: same] =>
+        jump::jump(to, value, real::siglongjmp);
+    __longjmp_chk(to: JumpBuffer, value: c_int) => jump::jump(to, value, real::__longjmp_chk);
+    pthread_key_create(key: *mut pthread_key_t, ends: Destructor)
+        [__pthread_key_create: same, tss_create: c11] =>
+        whole(move || thread::make_key(|| real::pthread_key_create(key, ends)));
     pthread_setschedparam(thread: pthread_t, policy: c_int, wanted: *const sched_param) {
         thread::note_policy(policy);
         real::pthread_setschedparam(thread, policy, wanted)

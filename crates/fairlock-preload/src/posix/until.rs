@@ -4,7 +4,9 @@ use core::ffi::c_int;
 
 use fairlock::platform::System;
 use fairlock::wait::WaitError;
-use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, EINVAL, ETIMEDOUT, clockid_t, timespec};
+use libc::{
+    CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, ECANCELED, EINVAL, ETIMEDOUT, clockid_t, timespec,
+};
 
 use crate::process::clock;
 use crate::thread::Preload;
@@ -88,10 +90,11 @@ pub(super) fn is_known(id: clockid_t) -> bool {
 }
 
 /// The error number for a wait that ended without the lock.
-fn errno(error: WaitError) -> c_int {
+pub(super) fn errno(error: WaitError) -> c_int {
     match error {
         WaitError::TooManyReaders => EAGAIN,
-        WaitError::TimedOut | WaitError::Interrupted | WaitError::Cancelled => ETIMEDOUT,
+        WaitError::TimedOut | WaitError::Interrupted => ETIMEDOUT,
+        WaitError::Cancelled => ECANCELED,
     }
 }
 

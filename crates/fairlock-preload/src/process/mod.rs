@@ -9,6 +9,7 @@ pub(crate) mod mutex;
 pub(crate) mod real;
 pub(crate) mod text;
 pub(crate) mod tls;
+pub(crate) mod unwinder;
 pub(crate) mod word;
 
 use core::cell::Cell;

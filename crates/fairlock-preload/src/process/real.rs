@@ -6,9 +6,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    clockid_t, pid_t, pthread_attr_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t,
-    pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t,
-    sched_param, sem_t, timespec,
+    clockid_t, pid_t, pthread_attr_t, pthread_cond_t, pthread_condattr_t, pthread_key_t,
+    pthread_mutex_t, pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t,
+    pthread_spinlock_t, pthread_t, sched_param, sem_t, timespec,
 };
 
 /// A function of the next library that has one of this name.
@@ -101,6 +101,8 @@ pub(crate) type Cond = *mut pthread_cond_t;
 pub(crate) type Spin = *mut pthread_spinlock_t;
 pub(crate) type Semaphore = *mut sem_t;
 pub(crate) type Time = *const timespec;
+pub(crate) type JumpBuffer = *mut c_void;
+pub(crate) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 
 // The version, where there is an older function of the same name that differs.
 real_functions! {
@@ -134,6 +136,8 @@ real_functions! {
     (attributes: *mut pthread_attr_t, policy: c_int) of []: pthread_attr_setschedpolicy;
     (process: pid_t, policy: c_int, wanted: *const sched_param) of []: sched_setscheduler;
     (library: *mut c_void) of []: dlclose;
+    (key: *mut pthread_key_t, ends: Destructor) of []: pthread_key_create;
+    (to: JumpBuffer, value: c_int) of []: siglongjmp __longjmp_chk;
     (thread: pthread_t) of []: pthread_cancel;
     (new: c_int, before: *mut c_int) of []: pthread_setcanceltype;
 }

@@ -171,7 +171,15 @@ fn populate(start: *mut u8, bytes: usize) -> bool {
     populated || process::errno().get() == libc::EINVAL
 }
 
-/// Makes a chunk for `capacity` entries, which are zeros; `None` if the file has no room.
+/// As [`populate`], for the first bytes of an entry whose chunk was not.
+pub(super) fn have_room<T>(entry: &T, bytes: usize) -> bool {
+    let start = ptr::from_ref(entry).cast::<u8>().cast_mut();
+    let in_page = start.addr() % PAGE;
+    populate(start.wrapping_sub(in_page), in_page + bytes)
+}
+
+/// Makes a chunk for `capacity` entries, which are zeros; `None` if the file has no room. For those of threads, which are
+/// long and are not used as a whole, it [has room](have_room) later.
 pub(super) fn add_chunk(
     kind: ChunkKind,
     entry: usize,
@@ -197,7 +205,7 @@ pub(super) fn add_chunk(
     }
     // SAFETY: within the mapping.
     let start = unsafe { file.add(at) };
-    if !populate(start, bytes) {
+    if !populate(start, if kind == ChunkKind::Threads { PAGE } else { bytes }) {
         return None;
     }
     let chunk = start.cast::<Chunk>();
@@ -229,7 +237,7 @@ pub(super) fn offset<T>(entry: *const T) -> usize {
 
 /// This many chunks have each twice as many entries as the one before. All others have as many as
 /// the last of these, so that nobody waits for a large one to be made.
-const DOUBLING: u32 = 8;
+const DOUBLING: u32 = 9;
 const CHUNKS: usize = 4096;
 
 /// Entries of one kind by their numbers, in chunks of the file.

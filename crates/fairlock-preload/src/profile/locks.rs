@@ -3,14 +3,14 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, PlaceEntry, kind};
+use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, PlaceEntry, ended, kind};
 
 use super::file::Records;
 use super::{Target, file};
 use crate::process::index::{Index, hash, mix};
 
-static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
-static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
+static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 32);
+static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 1);
 static INDEX: Index = Index::new(hash_of);
 /// Of what nobody holds: a lock may have been at the same address.
 static INDEX_OF_OTHERS: Index = Index::new(hash_of);
@@ -40,8 +40,7 @@ pub(super) fn find(
     stack: impl FnOnce() -> u32,
 ) -> Option<(u32, &'static LockEntry)> {
     let kind = (target.kind)(target.address);
-    let index = if kind::is_lock(kind) { &INDEX } else { &INDEX_OF_OTHERS };
-    let number = number(index, target.address, || {
+    let number = number(index_of(kind), target.address, || {
         let (number, lock) = LOCKS.add()?;
         // Relaxed, as everything in the file: statistics.
         lock.kind.store(kind, Ordering::Relaxed);
@@ -50,6 +49,26 @@ pub(super) fn find(
         Some(number)
     })?;
     Some((number, LOCKS.get(number)?))
+}
+
+fn index_of(kind: u32) -> &'static Index {
+    if kind::is_lock(kind) { &INDEX } else { &INDEX_OF_OTHERS }
+}
+
+/// The program has unloaded what was at these addresses: what is there from now on has entries of its own.
+pub(super) fn end(is_gone: impl Fn(usize) -> bool) {
+    for (number, lock) in (0..LOCKS.len()).filter_map(|number| Some((number, LOCKS.get(number)?))) {
+        let address = lock.address.load(Ordering::Relaxed);
+        if !is_gone(address as usize) {
+            continue;
+        }
+        let (index, hash) = (index_of(lock.kind.load(Ordering::Relaxed)), hash(address as usize));
+        let places = index.lock(hash);
+        if let Some(at) = places.find(hash, |place| place == number + 1) {
+            index.take_out(&places, at);
+        }
+        lock.address.store(ended(address), Ordering::Relaxed);
+    }
 }
 
 fn number(index: &Index, wanted: usize, make: impl FnOnce() -> Option<u32>) -> Option<u32> {

@@ -93,10 +93,14 @@ pub(crate) fn unloading(unload: impl FnOnce() -> c_int) -> c_int {
         return unload();
     }
     modules::read_what_is_missed();
-    let before = modules::unloads_of_loader();
+    let mut loaded = modules::Loaded::now();
     let result = unload();
-    if modules::unloads_of_loader() != before {
-        modules::note_unload();
+    if let Some(gone) = loaded.as_mut().map(modules::Loaded::unloaded).filter(|it| !it.is_empty())
+        && modules::note_unload()
+    {
+        let is_gone = |address| gone.iter().any(|&[begin, end]| (begin..end).contains(&address));
+        locks::end(is_gone);
+        thread::end(is_gone);
     }
     result
 }

@@ -5,7 +5,8 @@
 //! how often code had been unloaded by then.
 
 use core::ffi::{c_int, c_void};
-use core::ptr;
+use core::ptr::{self, NonNull};
+use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::System;
@@ -78,27 +79,97 @@ pub(super) fn unloads() -> u32 {
     UNLOADS.load(Ordering::Relaxed)
 }
 
-/// Code has been unloaded: nothing is known of what is mapped. Not counted any more once the mappings
-/// are no longer read.
-pub(super) fn note_unload() {
+/// Code has been unloaded: nothing is known of what is mapped. Whether that is counted: not any more once the
+/// mappings are no longer read.
+pub(super) fn note_unload() -> bool {
     let _guard = MUTEX.lock();
-    if TIMES.load(Ordering::Relaxed) < MOST_TIMES {
+    let counts = TIMES.load(Ordering::Relaxed) < MOST_TIMES;
+    if counts {
         UNLOADS.store((unloads() + 1) & frame::MOST_UNLOADS, Ordering::Relaxed);
         LEN.store(0, Ordering::Relaxed);
     }
+    counts
 }
 
-/// How often the loader has unloaded anything. It takes the loader's lock.
-pub(super) fn unloads_of_loader() -> u64 {
-    extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, unloads: *mut c_void) -> c_int {
-        // SAFETY: the loader's, and `unloads` below.
-        unsafe { *unloads.cast::<u64>() = (*info).dlpi_subs };
-        1 // the others say the same
+/// Where the objects begin and end that are loaded, as far as there is room.
+pub(super) struct Loaded {
+    memory: NonNull<c_void>,
+    len: usize,
+    /// How often the loader had unloaded anything.
+    unloads: u64,
+}
+
+/// How many there is room for.
+const OBJECTS_LIMIT: usize = 8192;
+
+impl Loaded {
+    /// `None` if there is no memory for it.
+    pub(super) fn now() -> Option<Self> {
+        let memory = memory::map(OBJECTS_LIMIT * size_of::<[usize; 2]>())?;
+        let mut loaded = Self { memory, len: 0, unloads: 0 };
+        each_object(|object, unloads| {
+            loaded.unloads = unloads;
+            if loaded.len < OBJECTS_LIMIT {
+                loaded.len += 1;
+                *loaded.objects().last_mut().expect("one more") = object;
+            }
+        });
+        Some(loaded)
     }
-    let mut unloads = 0_u64;
-    // SAFETY: `note` is called with what it takes.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut unloads).cast()) };
-    unloads
+
+    /// Those that are not loaded any more.
+    pub(super) fn unloaded(&mut self) -> &[[usize; 2]] {
+        let mut unloads = 0;
+        each_object(|_, now| unloads = now);
+        if unloads == self.unloads {
+            return &[];
+        }
+        let (objects, mut len) = (self.objects(), 0);
+        for at in 0..objects.len() {
+            let mut is_here = false;
+            each_object(|object, _| is_here |= object == objects[at]);
+            if !is_here {
+                objects[len] = objects[at];
+                len += 1;
+            }
+        }
+        &objects[..len]
+    }
+
+    fn objects(&mut self) -> &mut [[usize; 2]] {
+        // SAFETY: there is room for so many, zeros at first, which is this thread's.
+        unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().cast(), self.len) }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `now`.
+        unsafe { memory::unmap(self.memory.as_ptr(), OBJECTS_LIMIT * size_of::<[usize; 2]>()) };
+    }
+}
+
+/// Calls `each` with where each loaded object begins and ends, and how often the loader has unloaded anything. Takes
+/// the loader's lock.
+fn each_object<F: FnMut([usize; 2], u64)>(mut each: F) {
+    extern "C" fn call<F: FnMut([usize; 2], u64)>(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        each: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader's, and `each` below.
+        let (info, each) = unsafe { (&*info, &mut *each.cast::<F>()) };
+        // SAFETY: there are so many.
+        let parts = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let parts = parts.iter().filter(|part| part.p_type == libc::PT_LOAD);
+        let begin = parts.clone().map(|part| part.p_vaddr).min().unwrap_or(0);
+        let end = parts.map(|part| part.p_vaddr + part.p_memsz).max().unwrap_or(0);
+        let object = [begin, end].map(|at| info.dlpi_addr.wrapping_add(at) as usize);
+        each(object, info.dlpi_subs);
+        0
+    }
+    // SAFETY: `call` is called with what it takes.
+    unsafe { libc::dl_iterate_phdr(Some(call::<F>), (&raw mut each).cast()) };
 }
 
 fn is_known(address: usize) -> bool {
@@ -114,9 +185,11 @@ pub(super) fn read() {
     let began = Preload::now();
     MISSES.store(false, Ordering::Relaxed);
     let mut bytes = 0;
-    each_line(|line| bytes += line.len());
+    // A mapping without a path has no names.
+    let has_path = |line: &[u8]| line.contains(&b'/');
+    each_line(|line| bytes += if has_path(line) { line.len() } else { 0 });
     // They may be longer when they are read again.
-    let capacity = bytes + bytes / 4 + 4096;
+    let capacity = bytes + bytes / 4 + 512;
     let Some(chunk) = file::add_chunk(ChunkKind::Modules, 1, unloads(), capacity as u32) else {
         return;
     };
@@ -133,8 +206,7 @@ pub(super) fn read() {
                 OWN[1].store(end, Ordering::Relaxed);
             }
         }
-        // A mapping without a path has no names.
-        if line.contains(&b'/') && used + line.len() <= capacity {
+        if has_path(line) && used + line.len() <= capacity {
             // SAFETY: within the chunk's room.
             unsafe {
                 let to = ptr::from_ref::<Chunk>(chunk).add(1).cast::<u8>().cast_mut().add(used);

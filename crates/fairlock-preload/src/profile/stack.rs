@@ -8,10 +8,9 @@
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
-use core::mem::{MaybeUninit, transmute};
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::OnceLock;
 
 use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry, frame};
 
@@ -20,61 +19,18 @@ use super::modules;
 use crate::process::index::{Index, mix};
 use crate::process::memory;
 use crate::process::mutex::Mutex;
+use crate::process::unwinder::{self, Context, END, GO_ON, Unwinder};
 
 /// How many frames of this library there may be above the caller's.
 const OWN: usize = 16;
 const FRAMES: usize = DEEPEST + OWN;
 
-type Context = c_void;
-
-/// libgcc's functions. They are looked up in libgcc, as another library of the program may have
-/// some of these names too, and take locks in them (libunwind does): the lock that a thread has
-/// just taken, for example.
-struct Unwinder {
-    backtrace: Backtrace,
-    ip_info: IpInfo,
-    cfa: Cfa,
-}
-
-type Backtrace = unsafe extern "C" fn(
-    trace: extern "C" fn(*mut Context, *mut c_void) -> c_int,
-    argument: *mut c_void,
-) -> c_int;
-type IpInfo = unsafe extern "C" fn(context: *mut Context, before: *mut c_int) -> usize;
-type Cfa = unsafe extern "C" fn(context: *mut Context) -> usize;
-
-/// Not set if unwinding would take a lock, for example of the loader.
-static UNWINDER: OnceLock<Unwinder> = OnceLock::new();
-
 /// Called when the library is loaded.
 pub(super) fn start() {
-    // SAFETY: C strings; what libgcc has under these names are such functions, and libgcc stays
-    // loaded.
-    unsafe {
-        let libgcc = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
-        if libgcc.is_null()
-            || libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()).is_null()
-        {
-            return;
-        }
-        let functions = [c"_Unwind_Backtrace", c"_Unwind_GetIPInfo", c"_Unwind_GetCFA"]
-            .map(|name| libc::dlsym(libgcc, name.as_ptr()));
-        if functions.iter().all(|function| !function.is_null()) {
-            let [backtrace, ip_info, cfa] = functions;
-            let unwinder = UNWINDER.get_or_init(|| Unwinder {
-                backtrace: transmute::<*mut c_void, Backtrace>(backtrace),
-                ip_info: transmute::<*mut c_void, IpInfo>(ip_info),
-                cfa: transmute::<*mut c_void, Cfa>(cfa),
-            });
-            // What libgcc calls is looked up by the loader the first time, which takes some KiB of stack:
-            // more than a small thread has.
-            unwind(unwinder);
-        }
-    }
+    // What libgcc calls is looked up by the loader the first time, which takes some KiB of stack: more than a small
+    // thread has.
+    unwinder::get().map(unwind);
 }
-
-const GO_ON: c_int = 0;
-const END: c_int = 5;
 
 /// A frame: where its return address is, and what it is.
 #[derive(Clone, Copy)]
@@ -160,7 +116,7 @@ impl Memory {
     /// The number of the stack that leads here; zero if there is none.
     #[inline(never)]
     pub(super) fn here(&self) -> u32 {
-        let Some(unwinder) = UNWINDER.get() else { return 0 };
+        let Some(unwinder) = unwinder::get() else { return 0 };
         let unloads = modules::unloads();
         if self.unloads.replace(unloads) != unloads {
             self.forget();
@@ -314,7 +270,7 @@ static INDEX: Index = Index::new(|number| hash(frames_of(number)));
 static MUTEX: Mutex = Mutex::new();
 static CHUNK: AtomicPtr<Chunk> = AtomicPtr::new(ptr::null_mut());
 static LEFT: AtomicU32 = AtomicU32::new(0);
-const CHUNK_BYTES: u32 = 8 << 10;
+const CHUNK_BYTES: u32 = (PAGE - size_of::<Chunk>()) as u32;
 
 pub(super) fn forget() {
     INDEX.forget();
@@ -391,7 +347,7 @@ mod tests {
         unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
         let known = memory.recall(pointer);
         if known.is_none() {
-            memory.remember(pointer, &unwind(UNWINDER.get().unwrap()), 7);
+            memory.remember(pointer, &unwind(unwinder::get().unwrap()), 7);
         }
         known == Some(7)
     }
@@ -414,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_stack_is_unwound_once() {
-        start();
+        unwinder::start();
         let memory = Memory::new();
         assert_eq!(again_and_again(&memory, 4, |_| ()), [false, true, true, true]);
         assert!(!from_elsewhere(&memory));
@@ -429,7 +385,7 @@ mod tests {
 
     #[test]
     fn stacks_that_begin_at_the_same_place_are_all_remembered() {
-        start();
+        unwinder::start();
         let memory = Memory::new();
         let mut known = Vec::new();
         let many = again_and_again(&memory, 3, |_| known.push(from_many_places(&memory)));
@@ -439,11 +395,11 @@ mod tests {
 
     #[test]
     fn stacks_that_are_too_many_are_forgotten() {
-        start();
+        unwinder::start();
         let memory = Memory::new();
         let known = again_and_again(&memory, 4, |times| {
             for pointer in (1..NODES).filter(|_| times == 2) {
-                memory.remember(pointer, &unwind(UNWINDER.get().unwrap()), 7);
+                memory.remember(pointer, &unwind(unwinder::get().unwrap()), 7);
                 assert!(memory.len.get() <= FULL);
             }
         });
@@ -453,11 +409,11 @@ mod tests {
     /// Another coroutine's stack is where a deeper one was: what was above it is gone.
     #[test]
     fn a_stack_that_has_become_shorter_is_not_read_past_its_end() {
-        start();
+        unwinder::start();
         let memory = Memory::new();
         let pages = memory::map(2 * PAGE).unwrap().as_ptr().addr();
         let pointer = pages + PAGE - 64;
-        let mut found = unwind(UNWINDER.get().unwrap());
+        let mut found = unwind(unwinder::get().unwrap());
         found.len = 2;
         for (at, place) in [pages + PAGE - 16, pages + PAGE + 16].into_iter().enumerate() {
             let address = 0x1000 + at;

@@ -1,6 +1,7 @@
 //! What a thread counts by itself: how often it has taken each of the locks that it uses.
 
 use core::cell::Cell;
+use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,7 +10,7 @@ use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
     self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
-    ThreadEntry, WAYS, side,
+    ThreadEntry, WAYS, ended, side,
 };
 
 use super::file::Records;
@@ -32,6 +33,8 @@ pub(super) const SAMPLED_WAITS: u32 = 16;
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
     entry: Cell<*const ThreadEntry>,
+    /// How many of the entry's cells are used.
+    places: Cell<usize>,
     local: Cell<*const Local>,
     /// How many of the thread's holds are timed.
     timed: Cell<u32>,
@@ -67,6 +70,7 @@ impl Mine {
     fn forget(&self) {
         self.process.set(fork::number());
         self.entry.set(ptr::null());
+        self.places.set(0);
         self.local.set(ptr::null());
         self.timed.set(0);
         self.contends.set(false);
@@ -98,6 +102,16 @@ unsafe impl Sync for Local {}
 
 /// A place, and what [`locks::find_place`] has found for it.
 type Known = ([u32; 3], &'static PlaceEntry);
+
+/// How many of its cells a thread uses at first: with what is before them they have room in a page.
+const IN_PAGE: usize = 32;
+/// What is before them.
+const HEAD: usize = offset_of!(ThreadEntry, cells);
+
+/// The cells of an entry that its thread uses.
+fn used(entry: &ThreadEntry) -> &[layout::Cell] {
+    &entry.cells[..entry.places.load(Ordering::Relaxed) as usize]
+}
 
 /// How many places a thread knows at a time.
 const PLACES: usize = 32;
@@ -184,6 +198,10 @@ impl Busy {
             local.entry.set(entry);
             local.process.set(here);
         }
+        if !local.has_cells(IN_PAGE) {
+            LOCALS.give(local);
+            return None;
+        }
         local.memory.forget();
         local.holds.iter().for_each(|hold| _ = hold.take());
         local.notes.set(0);
@@ -203,6 +221,19 @@ impl Drop for Busy {
     }
 }
 
+/// The program has unloaded what was at these addresses: threads that have counted a lock there look for its entry anew.
+pub(super) fn end(is_gone: impl Fn(usize) -> bool) {
+    let entries = (0..THREADS.len()).filter_map(|number| THREADS.get(number));
+    for cell in entries.filter(|&entry| file::have_room(entry, HEAD)).flat_map(used) {
+        let address = cell.address.load(Ordering::Relaxed);
+        if is_gone(address as usize) {
+            // Unless its thread has just given the cell to another lock.
+            let order = (Ordering::Relaxed, Ordering::Relaxed);
+            let _ = cell.address.compare_exchange(address, ended(address), order.0, order.1);
+        }
+    }
+}
+
 /// Called when the thread ends: its counts are added to the locks'.
 pub(crate) fn thread_ends() {
     let mine = mine();
@@ -212,9 +243,9 @@ pub(crate) fn thread_ends() {
     tell_passes();
     local.ends_its_wait();
     local.count_notes();
-    mine.forget();
     let entry = local.entry();
-    entry.cells.iter().for_each(flush);
+    used(entry).iter().for_each(flush);
+    mine.forget();
     entry.tid.store(0, Ordering::Relaxed);
     LOCALS.give(local);
 }
@@ -309,7 +340,8 @@ pub(super) fn find(address: usize) -> Option<&'static layout::Cell> {
     let entry = unsafe { mine.entry.get().as_ref() }?;
     // Relaxed: only this thread stores here.
     let is_it = |cell: &&layout::Cell| cell.address.load(Ordering::Relaxed) == address as u64;
-    if mine.is_of_this_process() { set(entry, address).find(is_it) } else { None }
+    let mut set = set(entry, mine.places.get(), address);
+    if mine.is_of_this_process() { set.find(is_it) } else { None }
 }
 
 /// Whether a release has to be looked at, as the lock may have been waited for.
@@ -338,10 +370,10 @@ fn add_one(cell: &layout::Cell, side: u32) -> u64 {
     taken
 }
 
-/// The cells in which a lock may be counted: mostly it is in the first.
+/// The cells, of so many that are used, in which a lock may be counted: mostly it is in the first.
 #[inline(always)]
-fn set(entry: &ThreadEntry, address: usize) -> impl Iterator<Item = &layout::Cell> {
-    let first = spread_over(address, CELLS);
+fn set(entry: &ThreadEntry, places: usize, address: usize) -> impl Iterator<Item = &layout::Cell> {
+    let first = spread_over(address, places);
     (0..WAYS).map(move |way| &entry.cells[first ^ way])
 }
 
@@ -402,9 +434,10 @@ impl Local {
             return Some(cell);
         }
         let (number, lock) = locks::find(target, || self.stack())?;
-        let set = || set(self.entry(), target.address);
-        let free = set().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
-        let cell = free.or_else(|| {
+        let set = || set(self.entry(), mine().places.get(), target.address);
+        let free = || set().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
+        let cell = free().or_else(|| if self.empties_cells() { free() } else { None });
+        let cell = cell.or_else(|| {
             let way = self.way.replace((self.way.get() + 1) % WAYS);
             set().nth(way).inspect(|cell| flush(cell))
         })?;
@@ -412,6 +445,28 @@ impl Local {
         note_contended(cell, locks::contention(lock));
         cell.address.store(target.address as u64, Ordering::Relaxed);
         Some(cell)
+    }
+
+    /// Counts in so many of the entry's cells from now on, all of which are empty: false if the file has no room.
+    fn has_cells(&self, places: usize) -> bool {
+        let entry = self.entry();
+        let has = file::have_room(entry, HEAD + places * size_of::<layout::Cell>());
+        if has {
+            entry.places.store(places as u32, Ordering::Relaxed);
+            mine().places.set(places);
+        }
+        has
+    }
+
+    /// The same with four times as many, unless all are used. What was counted is added to the locks'.
+    fn empties_cells(&self) -> bool {
+        let places = mine().places.get();
+        let may_grow = places < CELLS;
+        if may_grow {
+            used(self.entry()).iter().for_each(flush);
+            self.has_cells((4 * places).min(CELLS));
+        }
+        may_grow
     }
 
     /// Notes which locks have been waited for since the last time.

@@ -362,9 +362,11 @@ struct Wait {
     note: Note,
 }
 
-/// How many of the last waits there is room for.
-const RING: u32 = 8192;
-static WAITS: Records<WaitEntry> = Records::new(ChunkKind::Waits, RING);
+/// How many of the last waits there is room for: in eight chunks, each twice the one before.
+const RING: u32 = IN_PAGE * ((1 << 8) - 1);
+/// How many of them a page has room for.
+const IN_PAGE: u32 = 32;
+static WAITS: Records<WaitEntry> = Records::new(ChunkKind::Waits, IN_PAGE);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {

@@ -23,8 +23,8 @@
 //! glibc knows before the thread begins to wait.
 //!
 //! *At any instruction.* A thread that lets itself be cancelled anywhere must not end in a lock's queue, where its
-//! frame would be gone. So it is not cancelled anywhere in [a call](whole), but later: once it has the lock, which it
-//! then [gives up](Since) first.
+//! frame would be gone. So glibc does not cancel it in [a call](whole). A cancellation [ends](ending) the thread's wait;
+//! the call [gives up](gave_up), what it holds too, and returns; and then glibc acts on the cancellation.
 //!
 //! *Who else may be meant.* If several cancel a thread at once, the thread answers the last of them
 //! only. That one is enough: the count is late for the others, but comes. The record that a canceller
@@ -35,9 +35,13 @@ use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use libc::pthread_t;
+use fairlock::wait::{Ends, Wait};
+use libc::{ECANCELED, pthread_t};
 
-use super::{Record, Recorded, State, by_number, enter, own_record, state, whole_record};
+use super::{
+    Preload, Record, Recorded, State, by_number, enter, jump, own_record, state, whole_record,
+};
+use crate::process::config::{self, Mode};
 use crate::process::real;
 
 unsafe extern "C-unwind" {
@@ -90,10 +94,6 @@ impl Cancels {
 /// # Safety
 /// `thread` is a thread, and stays one at least until it is cancelled.
 pub(crate) unsafe fn cancel(thread: pthread_t, cancel: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: no arguments.
-    if thread == unsafe { libc::pthread_self() } {
-        return cancel(); // which is in no wait
-    }
     // SAFETY: the caller's promise.
     let state = unsafe { state_of(thread) };
     enter();
@@ -109,7 +109,7 @@ pub(crate) unsafe fn cancel(thread: pthread_t, cancel: impl FnOnce() -> c_int) -
     let found = unsafe { found.as_ref() };
     for record in [found, by_next_number(answer)].into_iter().flatten() {
         record.cancels.count.fetch_add(1, Ordering::SeqCst);
-        record.thread.unpark();
+        record.thread.wake();
     }
     result
 }
@@ -214,35 +214,67 @@ pub(crate) fn note_type(new: c_int) {
 /// its own.
 #[inline(always)]
 pub(crate) fn whole<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
-    if ANYWHERE.load(Ordering::Relaxed) { deferred(call) } else { apart(call) }
+    if ANYWHERE.load(Ordering::Relaxed) { deferred(call) } else { plain(call) }
 }
 
 #[cold]
 #[inline(never)]
 fn deferred<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
-    let mut before = DEFERRED;
-    // SAFETY: `before` is written.
-    unsafe { real::pthread_setcanceltype(DEFERRED, &mut before) };
-    let anywhere = &state().anywhere;
-    let outside = anywhere.replace(before == ASYNCHRONOUS);
-    let result = apart(call);
-    anywhere.set(outside);
-    if before == ASYNCHRONOUS {
-        // SAFETY: nothing is in the caller's frames that must not be left.
+    let me = state();
+    loop {
+        let mut before = DEFERRED;
+        // SAFETY: `before` is written.
+        unsafe { real::pthread_setcanceltype(DEFERRED, &mut before) };
+        let is_outside = before == ASYNCHRONOUS;
+        if is_outside {
+            note_count(me);
+            // SAFETY: nothing is in the caller's frames that must not be left.
+            unsafe { pthread_testcancel() };
+        }
+        let outside = me.anywhere.replace(is_outside);
+        let result = apart(call);
+        me.anywhere.set(outside);
+        if !is_outside {
+            jump::go_if_due();
+            return result;
+        }
+        let again = me.gave_up.replace(false);
+        // SAFETY: as above.
         unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
+        if !again {
+            jump::go_if_due();
+            return result;
+        }
+        // The thread was on its way out already.
     }
+}
+
+/// Notes how often the thread was cancelled.
+fn note_count(me: &State) {
+    if config::mode() != Mode::Off {
+        enter();
+        // SeqCst: what was counted is known to glibc, which acts on it afterwards.
+        let count = own_record().map(|record| record.cancels.count.load(Ordering::SeqCst));
+        me.cancels.set(count.unwrap_or(0));
+    }
+}
+
+#[inline(never)]
+fn plain<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
+    let result = jump::within(call);
+    jump::go_if_due();
     result
 }
 
 #[inline(never)]
 fn apart<R>(call: impl FnOnce() -> R) -> R {
-    call()
+    jump::within(call)
 }
 
 /// Runs `wait`, which is glibc's, in a [`whole`] call: a thread that could be cancelled at any instruction outside
 /// can be so meanwhile.
 pub(crate) fn as_outside<R: Copy>(wait: impl FnOnce() -> R + Copy) -> R {
-    if state().anywhere.get() { anywhere(wait) } else { wait() }
+    jump::without(|| if is_anywhere() { anywhere(wait) } else { wait() })
 }
 
 #[cold]
@@ -256,33 +288,35 @@ fn anywhere<R: Copy>(wait: impl FnOnce() -> R + Copy) -> R {
     result
 }
 
-/// Whether a thread that could be cancelled at any instruction outside has been cancelled since, in a [`whole`] call.
-pub(crate) struct Since(Option<(&'static Record, u32)>);
+/// Whether the calling thread, in a [`whole`] call, could be cancelled at any instruction outside.
+#[inline]
+pub(crate) fn is_anywhere() -> bool {
+    state().anywhere.get()
+}
 
-impl Since {
-    /// Now, if the thread was not cancelled before: else it ends here. The thread has a record.
-    #[inline]
-    pub(crate) fn now() -> Self {
-        let counted = || {
-            let record = whole_record();
-            // SeqCst: what was counted is known to glibc, which acts on it below.
-            let count = record.cancels.count.load(Ordering::SeqCst);
-            anywhere(|| ());
-            (record, count)
-        };
-        Self(state().anywhere.get().then(counted))
-    }
+/// The wait for a lock of the calling thread, which has a record: the cancellation of such a thread ends it, and so does
+/// a jump out of the wait.
+pub(crate) fn ending(wait: Wait<'_, Preload>) -> Wait<'_, Preload> {
+    static ENDS: Ends = Ends(|| jump::is_due() || is_cancelled());
+    wait.ended_by(&ENDS)
+}
 
-    /// Whether the thread would end if it could.
-    #[inline]
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.is_some_and(|counted| was_counted(counted) && is_enabled())
-    }
+/// Whether it has been cancelled since the call began.
+fn is_cancelled() -> bool {
+    is_anywhere() && was_counted((whole_record(), state().cancels.get())) && is_enabled()
+}
 
-    /// The thread ends, unless it is on its way out already.
-    pub(crate) fn end(self) {
-        anywhere(|| ());
+/// Whether the call is to return without the lock: its wait ended as [`ending`] says, or the lock was `taken` although it
+/// should have. If a thread that was cancelled does not end then, as it is on its way out already, the call is made
+/// again.
+#[inline]
+pub(crate) fn gives_up(taken: Result<(), c_int>) -> bool {
+    let jumps = jump::is_due();
+    let gives_up = taken == Err(ECANCELED) || taken.is_ok() && (jumps || is_cancelled());
+    if gives_up && !jumps {
+        state().gave_up.set(true);
     }
+    gives_up
 }
 
 /// Whether the calling thread can be cancelled.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod held;
+pub(crate) mod jump;
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
@@ -16,13 +17,14 @@ use fairlock::platform::{System, WaitOutcome};
 use fairlock::pool::Pooled;
 use fairlock::thin::VisibleReaders;
 use fairlock::wait::Thread;
+use libc::EAGAIN;
 
 use self::held::Held;
 use crate::process::config::{self, Kind, Mode};
 use crate::process::memory::{self, Pool};
 use crate::process::mutex::{Guard, Mutex};
 use crate::process::tls::of_each_thread;
-use crate::process::{clock, fork, glibc, quietly};
+use crate::process::{clock, fork, glibc, quietly, real};
 
 /// What a thread may do at once with a mutex where nobody is in the way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,13 @@ pub(crate) struct State {
     more_priority: Cell<u8>,
     /// Outside this library, the thread can be cancelled at any instruction; for the time of a call: see `cancel`.
     anywhere: Cell<bool>,
+    /// How often such a thread had been cancelled when the call began, and whether the call has given up since.
+    cancels: Cell<u32>,
+    gave_up: Cell<bool>,
+    /// Where the stack pointer is in the innermost call of this library, and where to jump when that has ended: see
+    /// `jump`.
+    call: Cell<usize>,
+    jump: Cell<jump::Jump>,
     /// The thread is changing what it shows of visible locks: a signal handler must not.
     showing: Cell<bool>,
     /// How often the thread has left a thin lock in which other readers were.
@@ -388,8 +397,10 @@ fn new_record(state: &State) -> Option<&'static Record> {
     Some(record)
 }
 
-/// The key whose destructor runs when a thread ends, plus one; zero before there is one.
+/// The key whose destructor runs when a thread ends, plus one; zero before there is one, and once the program needs it.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+/// Held while the key is used or deleted.
+static EXIT_KEY_MUTEX: Mutex = Mutex::new();
 
 /// The first keys have their place in the thread.
 const KEYS_IN_THREAD: usize = 32;
@@ -399,7 +410,7 @@ const KEYS_IN_THREAD: usize = 32;
 pub(crate) fn start(ends: unsafe extern "C" fn(*mut c_void)) {
     let mut keys = [0; KEYS_IN_THREAD];
     // SAFETY: each key is written, and `ends` takes anything.
-    let made = keys.each_mut().map(|key| unsafe { libc::pthread_key_create(key, Some(ends)) } == 0);
+    let made = keys.each_mut().map(|key| unsafe { real::pthread_key_create(key, Some(ends)) } == 0);
     let mut made = keys.into_iter().zip(made).filter_map(|(key, made)| made.then_some(key));
     if let Some(last) = made.next_back() {
         // Relaxed, here and below: no other memory is read on the strength of it.
@@ -409,9 +420,23 @@ pub(crate) fn start(ends: unsafe extern "C" fn(*mut c_void)) {
     made.for_each(|key| unsafe { _ = libc::pthread_key_delete(key) });
 }
 
+/// Makes a key of the program's by `make`: if there is no other left, of this library's. Then threads do not tidy up
+/// any more.
+pub(crate) fn make_key(make: impl Fn() -> c_int) -> c_int {
+    let made = make();
+    let is_given_up = made == EAGAIN && {
+        let _guard = EXIT_KEY_MUTEX.lock();
+        let key = EXIT_KEY.swap(0, Ordering::Relaxed).checked_sub(1);
+        // SAFETY: the key was made, and is not used from now on.
+        key.is_some_and(|key| unsafe { libc::pthread_key_delete(key) } == 0)
+    };
+    if is_given_up { make() } else { made }
+}
+
 /// Called by a thread that has something to give back. The key has its place in the thread, so nothing is
 /// allocated.
 pub(crate) fn tidy_up_at_exit(state: &State) {
+    let _guard = EXIT_KEY_MUTEX.lock();
     if let Some(key) = EXIT_KEY.load(Ordering::Relaxed).checked_sub(1) {
         // SAFETY: the key was made. If the call fails the thread's record is not recycled.
         unsafe { libc::pthread_setspecific(key, ptr::from_ref(state).cast()) };

@@ -2,6 +2,9 @@
 #include "check.h"
 
 #include <dlfcn.h>
+#include <setjmp.h>
+#include <threads.h>
+
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -600,19 +603,50 @@ static void small_stacks(void) {
     CHECK(handled == 101);
 }
 
-/* The program has the keys that it has without the library, but the last. */
+static pthread_key_t all_keys[PTHREAD_KEYS_MAX];
+static _Atomic unsigned destroyed;
+
+static void destroy(void *value) {
+    CHECK(value == &destroyed);
+    destroyed++;
+}
+
+static void *use_mutex(void *mutex) {
+    EXPECT(pthread_mutex_lock(mutex), 0);
+    EXPECT(pthread_mutex_unlock(mutex), 0);
+    return NULL;
+}
+
+static void *set_all_keys(void *mutex) {
+    use_mutex(mutex);
+    for (unsigned k = 0; k < PTHREAD_KEYS_MAX; k++)
+        EXPECT(pthread_setspecific(all_keys[k], &destroyed), 0);
+    return NULL;
+}
+
+/* The program has the keys that it has without the library, the last one of those that have their place in the thread
+   after all others. A thread that has used the library's key before is not in its way. */
 static void keys(void) {
-    pthread_key_t key;
-    for (unsigned number = 0; number < 31; number++) {
-        EXPECT(pthread_key_create(&key, NULL), 0);
-        CHECK(key == number);
-    }
-    while (pthread_key_create(&key, NULL) == 0)
-        ;
-    CHECK(key >= PTHREAD_KEYS_MAX - 2);
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    struct timespec past = {0};
     EXPECT(pthread_mutex_lock(&mutex), 0);
+    EXPECT(pthread_mutex_timedlock(&mutex, &past), ETIMEDOUT); /* now the thread has more than its variables */
     EXPECT(pthread_mutex_unlock(&mutex), 0);
+    for (unsigned k = 0; k < PTHREAD_KEYS_MAX; k++) {
+        EXPECT(pthread_key_create(&all_keys[k], destroy), 0);
+        CHECK(k >= 31 || all_keys[k] == k);
+        CHECK(!pthread_getspecific(all_keys[k]));
+    }
+    pthread_key_t more;
+    EXPECT(pthread_key_create(&more, NULL), EAGAIN);
+    CHECK(tss_create(&more, NULL) == thrd_error);
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, set_all_keys, &mutex), 0);
+    EXPECT(pthread_join(thread, NULL), 0);
+    CHECK(destroyed == PTHREAD_KEYS_MAX);
+    EXPECT(pthread_key_delete(all_keys[7]), 0);
+    CHECK(tss_create(&more, NULL) == thrd_success && more == all_keys[7]);
+    use_mutex(&mutex);
 }
 
 static pthread_mutex_t awaited = PTHREAD_MUTEX_INITIALIZER;
@@ -665,6 +699,230 @@ static void cancelled_anywhere(void) {
     }
     EXPECT(pthread_mutex_lock(&awaited), 0);
     EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+}
+
+static pthread_rwlock_t writers_first;
+
+static int time_mutex(void) {
+    struct timespec far = far_away(CLOCK_REALTIME);
+    return pthread_mutex_timedlock(&awaited, &far);
+}
+static int clock_mutex(void) {
+    struct timespec far = far_away(CLOCK_MONOTONIC);
+    return pthread_mutex_clocklock(&awaited, CLOCK_MONOTONIC, &far);
+}
+static int time_read(void) {
+    struct timespec far = far_away(CLOCK_REALTIME);
+    return pthread_rwlock_timedrdlock(&awaited_rwlock, &far);
+}
+static int clock_write(void) {
+    struct timespec far = far_away(CLOCK_MONOTONIC);
+    return pthread_rwlock_clockwrlock(&awaited_rwlock, CLOCK_MONOTONIC, &far);
+}
+static int take_mutex(void) { return pthread_mutex_lock(&awaited); }
+static int take_read(void) { return pthread_rwlock_rdlock(&awaited_rwlock); }
+static int take_write(void) { return pthread_rwlock_wrlock(&awaited_rwlock); }
+static int take_first(void) { return pthread_rwlock_wrlock(&writers_first); }
+static int leave_mutex(void) { return pthread_mutex_unlock(&awaited); }
+static int leave_rwlock(void) { return pthread_rwlock_unlock(&awaited_rwlock); }
+static int leave_first(void) { return pthread_rwlock_unlock(&writers_first); }
+
+struct way {
+    int (*take)(void), (*leave)(void);
+};
+
+struct waiter {
+    pthread_t thread;
+    struct way way;
+    _Atomic pid_t tid;
+    bool taken;
+};
+
+static void *take_anywhere(void *argument) {
+    struct waiter *me = argument;
+    EXPECT(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+    me->tid = gettid();
+    EXPECT(me->way.take(), 0);
+    me->taken = true;
+    EXPECT(me->way.leave(), 0);
+    return NULL;
+}
+
+static void end_here(int signal) {
+    (void)signal;
+    EXPECT(pthread_cancel(pthread_self()), 0);
+}
+
+/* While others hold the lock and wait for it, wherever the thread stands in the queue, and from a handler of its own.
+   (glibc's rwlock is not fit for use after that.) */
+static void cancelled_waiters_end(void) {
+    enum { LAST = 3 };
+    const struct way ways[] = {
+        {take_mutex, leave_mutex},  {time_mutex, leave_mutex},  {clock_mutex, leave_mutex}, {take_write, leave_rwlock},
+        {take_read, leave_rwlock},  {time_read, leave_rwlock},  {clock_write, leave_rwlock}, {take_first, leave_first},
+    };
+    struct sigaction action = {.sa_handler = end_here};
+    EXPECT(sigaction(SIGUSR1, &action, NULL), 0);
+    pthread_rwlockattr_t attributes;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), 0);
+    EXPECT(pthread_rwlock_init(&writers_first, &attributes), 0);
+    for (size_t w = 0; w < (ours ? sizeof ways / sizeof *ways : 3); w++)
+        for (int i = 0; i < 5; i++) {
+            EXPECT(pthread_mutex_lock(&awaited), 0);
+            EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_wrlock(&writers_first), 0);
+            struct waiter threads[LAST + 1];
+            for (int t = 0; t <= LAST; t++) {
+                threads[t] = (struct waiter){.way = ways[w]};
+                EXPECT(pthread_create(&threads[t].thread, NULL, take_anywhere, &threads[t]), 0);
+                while (!threads[t].tid)
+                    sched_yield();
+                sleeps(threads[t].tid);
+            }
+            for (int t = LAST - 1; t >= 0; t--) {
+                EXPECT(t == 2 ? pthread_kill(threads[t].thread, SIGUSR1) : pthread_cancel(threads[t].thread), 0);
+                void *result;
+                EXPECT(pthread_join(threads[t].thread, &result), 0);
+                CHECK(result == PTHREAD_CANCELED && !threads[t].taken);
+            }
+            EXPECT(pthread_mutex_unlock(&awaited), 0);
+            EXPECT(pthread_rwlock_unlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+            EXPECT(pthread_join(threads[LAST].thread, NULL), 0);
+            CHECK(threads[LAST].taken);
+            /* Nobody else waits, or seems to. */
+            EXPECT(pthread_rwlock_tryrdlock(&writers_first), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+        }
+}
+
+static int wait_at_cond(void) {
+    static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    static pthread_mutex_t mutexes[1000]; /* zeros, and each for one wait: it may end with the mutex */
+    static _Atomic unsigned used;
+    pthread_mutex_t *mutex = &mutexes[used++];
+    CHECK(mutex < mutexes + 1000);
+    EXPECT(pthread_mutex_lock(mutex), 0);
+    return pthread_cond_wait(&cond, mutex);
+}
+
+struct jumper {
+    pthread_t thread;
+    int (*take)(void);
+    unsigned most;
+    _Atomic pid_t tid;
+    _Atomic unsigned jumps;
+};
+
+/* Not the one that the thread waits for: it may have the lock of that one's queue. */
+static pthread_mutex_t awaited_by_handlers = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local sigjmp_buf outside;
+/* What a handler does, by turns. */
+enum { JUMPS, JUMPS_AND_RESTORES_MASK, JUMPS_WITHIN, WAITS, HANDLERS };
+static _Thread_local volatile unsigned turn;
+
+static void jump_out(int signal) {
+    (void)signal;
+    sigset_t more;
+    sigemptyset(&more);
+    sigaddset(&more, SIGWINCH);
+    EXPECT(pthread_sigmask(SIG_BLOCK, &more, NULL), 0);
+    if (turn == JUMPS)
+        longjmp(outside, 7);
+    siglongjmp(outside, 7);
+}
+
+static void jump_or_wait(int signal) {
+    sigjmp_buf within;
+    if (turn == JUMPS_WITHIN && !sigsetjmp(within, 1))
+        siglongjmp(within, 1);
+    if (turn == WAITS) {
+        pthread_mutex_lock(&awaited_by_handlers); /* until the other signal */
+        FAIL("a wait for what is held ended");
+    }
+    jump_out(signal);
+}
+
+static void *jump_out_of_waits(void *argument) {
+    struct jumper *me = argument;
+    char *stack = malloc(65536);
+    CHECK(stack);
+    stack_t own = {.ss_sp = stack, .ss_size = 65536};
+    EXPECT(sigaltstack(&own, NULL), 0);
+    sigset_t both, now;
+    sigemptyset(&both);
+    sigaddset(&both, SIGUSR1);
+    sigaddset(&both, SIGUSR2);
+    EXPECT(pthread_sigmask(SIG_SETMASK, &both, NULL), 0);
+    me->tid = gettid();
+    for (volatile unsigned i = 0; i < me->most; i++) {
+        turn = i % HANDLERS;
+        int value = sigsetjmp(outside, turn != JUMPS);
+        if (value == 0) {
+            EXPECT(pthread_sigmask(SIG_UNBLOCK, &both, NULL), 0);
+            EXPECT(me->take(), 0);
+            FAIL("a wait for what is held ended");
+        }
+        EXPECT(pthread_sigmask(SIG_SETMASK, &both, &now), 0);
+        CHECK(value == 7 && sigismember(&now, SIGWINCH) == (turn == JUMPS));
+        char rest[16384]; /* over the frames of the wait */
+        memset(rest, 0xff, sizeof rest);
+        __asm__ volatile("" ::"r"(rest) : "memory");
+        me->jumps++;
+    }
+    return NULL;
+}
+
+/* Handlers take threads out of waits for locks that are held: while they sleep, or at any instant. Other threads that
+   wait have the lock afterwards. (glibc's rwlocks and conditions are not fit for use after that.) */
+static void jumps_out_of_waits(void) {
+    int (*const takes[])(void) = {take_mutex, time_mutex, take_write, take_read, time_read, take_first, wait_at_cond};
+    pthread_rwlockattr_t attributes;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP), 0);
+    EXPECT(pthread_rwlock_init(&writers_first, &attributes), 0);
+    EXPECT(pthread_mutex_lock(&awaited_by_handlers), 0);
+    for (int i = 0; i < 2; i++)
+        for (size_t w = 0; w < (ours ? sizeof takes / sizeof *takes : 2); w++) {
+            struct sigaction action = {.sa_handler = jump_or_wait, .sa_flags = w % 2 ? SA_ONSTACK : SA_RESTART};
+            EXPECT(sigaction(SIGUSR1, &action, NULL), 0);
+            action = (struct sigaction){.sa_handler = jump_out};
+            sigaddset(&action.sa_mask, SIGUSR1); /* else its handler could wait for this one */
+            EXPECT(sigaction(SIGUSR2, &action, NULL), 0);
+            EXPECT(pthread_mutex_lock(&awaited), 0);
+            EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_wrlock(&writers_first), 0);
+            struct waiter stay[] = {{.way = {take_mutex, leave_mutex}}, {.way = {take_write, leave_rwlock}}};
+            struct jumper jumpers[3];
+            for (int t = 0; t < 3; t++) {
+                jumpers[t] = (struct jumper){.take = takes[w], .most = i ? 100 : 12};
+                EXPECT(pthread_create(&jumpers[t].thread, NULL, jump_out_of_waits, &jumpers[t]), 0);
+                while (!jumpers[t].tid)
+                    sched_yield();
+                if (t < 2)
+                    EXPECT(pthread_create(&stay[t].thread, NULL, take_anywhere, &stay[t]), 0);
+            }
+            for (int t = 0; t < 3; t++)
+                for (unsigned jumps; (jumps = jumpers[t].jumps) < jumpers[t].most;) {
+                    while (i == 0 && jumpers[t].jumps == jumps && state_of(jumpers[t].tid) != 'S')
+                        usleep(100);
+                    EXPECT(pthread_kill(jumpers[t].thread, SIGUSR1), 0);
+                    usleep(rand() % 1000);
+                    EXPECT(pthread_kill(jumpers[t].thread, SIGUSR2), 0);
+                }
+            EXPECT(pthread_mutex_unlock(&awaited), 0);
+            EXPECT(pthread_rwlock_unlock(&awaited_rwlock), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+            for (int t = 0; t < 3; t++)
+                EXPECT(pthread_join(jumpers[t].thread, NULL), 0);
+            for (int t = 0; t < 2; t++) {
+                EXPECT(pthread_join(stay[t].thread, NULL), 0);
+                CHECK(stay[t].taken);
+            }
+            EXPECT(pthread_rwlock_tryrdlock(&writers_first), 0);
+            EXPECT(pthread_rwlock_unlock(&writers_first), 0);
+        }
 }
 
 /* The locks of one thread that is cancelled. What it leaves behind is in nobody's way, whatever that is. */
@@ -805,7 +1063,7 @@ static void cancelled_at_instructions(void) {
         }
 }
 
-TESTS({"cancelled_anywhere", cancelled_anywhere}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+TESTS({"jumps_out_of_waits", jumps_out_of_waits}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed}, {"listed_calls", listed_calls},

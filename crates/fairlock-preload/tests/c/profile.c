@@ -572,6 +572,42 @@ static void plugins(void) {
     }
 }
 
+static int (*of_its_own)(void);
+static pthread_barrier_t turn;
+
+static void *uses_each_plugin(void *unused) {
+    for (int i = 0; i < 2; i++) {
+        pthread_barrier_wait(&turn);
+        for (int j = 0; j < 100; j++)
+            CHECK(of_its_own() == 0);
+        pthread_barrier_wait(&turn);
+    }
+    return unused;
+}
+
+/* The lock of one, where that of the other was, is taken by a thread that stays, and by this one. */
+static void locks_of_plugins(void) {
+    const char *const paths[] = {getenv("PLUGIN"), getenv("OTHER_PLUGIN")};
+    pthread_t other;
+    CHECK(pthread_barrier_init(&turn, NULL, 2) == 0);
+    CHECK(pthread_create(&other, NULL, uses_each_plugin, NULL) == 0);
+    void *first = NULL;
+    for (int i = 0; i < 2; i++) {
+        void *plugin = dlopen(paths[i], RTLD_NOW);
+        CHECK(plugin);
+        *(void **)&of_its_own = dlsym(plugin, "locks_its_own");
+        if (i == 0)
+            first = *(void **)&of_its_own;
+        CHECK(*(void **)&of_its_own == first);
+        pthread_barrier_wait(&turn);
+        pthread_barrier_wait(&turn);
+        for (int j = 0; j < 500 - 300 * i; j++)
+            CHECK(of_its_own() == 0);
+        CHECK(dlclose(plugin) == 0);
+    }
+    CHECK(pthread_join(other, NULL) == 0);
+}
+
 TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
@@ -579,4 +615,4 @@ TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"condition_then_mutex", condition_then_mutex},
       {"in_vain", in_vain}, {"handlers", handlers},
       {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once},
-      {"many_mappings", many_mappings}, {"plugins", plugins})
+      {"many_mappings", many_mappings}, {"plugins", plugins}, {"locks_of_plugins", locks_of_plugins})

@@ -171,16 +171,19 @@ impl<P: Platform> RwSem<P> {
         self.turns().map(|lock| lock.planned_wait_ns(grants_ahead, true))
     }
 
-    /// Takes the lock for reading, or returns at a deadline, which it asks for only if it has to
-    /// wait. `gives_up`: the caller may not try again after that.
+    /// As [`read_with`](Self::read_with); `wait` is asked for only if the caller has to wait. `gives_up`: the caller
+    /// may not try again after that.
     #[doc(hidden)]
     #[inline]
-    pub fn read_until_of(
+    pub fn read_until_of<'a>(
         &self,
         gives_up: bool,
-        deadline: impl FnOnce() -> u64,
-    ) -> Result<(), WaitError> {
-        let wait = || Wait::until_nanos(deadline()).begin();
+        wait: impl FnOnce() -> Wait<'a, P>,
+    ) -> Result<(), WaitError>
+    where
+        P: 'a,
+    {
+        let wait = || wait().begin();
         either!(&*self.0, lock => lock.read_until(gives_up, wait))
     }
 

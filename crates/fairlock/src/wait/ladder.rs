@@ -13,7 +13,7 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -73,6 +73,8 @@ impl core::error::Error for WaitError {}
 pub struct Wait<'a, P: System> {
     end: End,
     interruptible: bool,
+    /// `cancel` ends hardly any wait: the lock takes it for one that does not end.
+    seldom: bool,
     pub(crate) cancel: Option<&'a dyn Cancels<P>>,
 }
 
@@ -91,7 +93,7 @@ impl<'a, P: System> Wait<'a, P> {
     pub const FOREVER: Self = Self::ending(End::Never);
 
     const fn ending(end: End) -> Self {
-        Self { end, interruptible: false, cancel: None }
+        Self { end, interruptible: false, seldom: false, cancel: None }
     }
 
     /// For at most `timeout`, of any length, from when the wait begins; then it ends with
@@ -123,20 +125,28 @@ impl<'a, P: System> Wait<'a, P> {
         Self { interruptible: true, ..self }
     }
 
+    /// The same wait, but it also ends, with [`Cancelled`](WaitError::Cancelled), when `ends` says so, which is seldom.
+    #[doc(hidden)]
+    pub const fn ended_by(self, ends: &'a Ends) -> Self {
+        Self { seldom: true, cancel: Some(ends), ..self }
+    }
+
     /// Whether the wait may end without success.
     pub(crate) const fn can_end(&self) -> bool {
-        !matches!(self.end, End::Never) || self.interruptible || self.cancel.is_some()
+        !matches!(self.end, End::Never)
+            || self.interruptible
+            || self.cancel.is_some() && !self.seldom
     }
 
     /// The wait begins now. The clock is read only if its end depends on that.
     pub(crate) fn begin(self) -> WaitContext<'a, P> {
-        let Self { end, interruptible, cancel } = self;
+        let Self { end, interruptible, seldom, cancel } = self;
         let deadline = match end {
             End::Never => None,
             End::At(deadline) => Some(deadline),
             End::After(timeout) => Some(deadline_after::<P>(timeout)),
         };
-        WaitContext { deadline, interruptible, cancel }
+        WaitContext { deadline, interruptible, seldom, cancel }
     }
 }
 
@@ -162,7 +172,8 @@ impl<P: System> fmt::Debug for Wait<'_, P> {
 impl<'a, P: System> From<&WaitContext<'a, P>> for Wait<'a, P> {
     fn from(context: &WaitContext<'a, P>) -> Self {
         let end = context.deadline.map_or(End::Never, End::At);
-        Self { end, interruptible: context.interruptible, cancel: context.cancel }
+        let &WaitContext { interruptible, seldom, cancel, .. } = context;
+        Self { end, interruptible, seldom, cancel }
     }
 }
 
@@ -177,18 +188,41 @@ pub(crate) trait Cancels<P: System>: Sync + fmt::Debug {
     fn unlist(&self, thread: &'static Sleeper<P>);
 }
 
+/// For locks of other crates: asked by the thread that waits whether its wait ends. The thread that changes the answer
+/// then [wakes](Sleeper::wake) it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Ends(pub fn() -> bool);
+
+impl<P: System> Cancels<P> for Ends {
+    fn is_cancelled(&self) -> bool {
+        (self.0)()
+    }
+
+    fn list(&self, _: &'static Sleeper<P>) {
+        // SeqCst: a notification that was dropped before comes before the next look, so that look sees what the
+        // notification was about.
+        fence(Ordering::SeqCst);
+    }
+
+    fn unlist(&self, _: &'static Sleeper<P>) {}
+}
+
 /// A [`Wait`] that has begun. One slow path serves all kinds of waits; this says which kind it is.
 pub struct WaitContext<'a, P: System> {
     /// Give up at this time.
     pub(crate) deadline: Option<u64>,
     /// Give up when a signal handler ran.
     pub(crate) interruptible: bool,
+    /// See [`Wait`].
+    pub(crate) seldom: bool,
     /// Give up when this token is cancelled.
     pub(crate) cancel: Option<&'a dyn Cancels<P>>,
 }
 
 impl<P: System> WaitContext<'_, P> {
-    pub(crate) const FOREVER: Self = Self { deadline: None, interruptible: false, cancel: None };
+    pub(crate) const FOREVER: Self =
+        Self { deadline: None, interruptible: false, seldom: false, cancel: None };
 
     /// Whether the wait may end without the lock.
     pub(crate) fn can_end(&self) -> bool {
@@ -301,6 +335,13 @@ impl<P: System> Sleeper<P> {
     /// Ends the thread's current [`park`](Self::park), or its next one. What happened before the
     /// `unpark` is visible after the `park`.
     pub fn unpark(&self) {
+        self.ticket_parker.unpark();
+    }
+
+    /// Ends the thread's current sleep, or its next one, at whichever lock: it looks whether its wait [ends](Ends).
+    #[doc(hidden)]
+    pub fn wake(&self) {
+        self.parker.unpark();
         self.ticket_parker.unpark();
     }
 
@@ -568,7 +609,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     use fairlock_testing::{in_child, scope, until};
 
-    use super::{EMPTY, FEW_LOOKS, LOOKS, Look, NOTIFIED, StealClock, Wait, WaitContext};
+    use super::{
+        EMPTY, Ends, FEW_LOOKS, LOOKS, Look, NOTIFIED, StealClock, Wait, WaitContext, WaitError,
+    };
     use crate::platform::{Native, System};
 
     /// The thread that asks, the holder, and those queued.
@@ -611,6 +654,18 @@ mod tests {
             ends.store(true, Ordering::Relaxed);
             other.parker.unpark();
         });
+    }
+
+    /// How long a thread looks depends on whether its wait may end.
+    #[test]
+    fn a_wait_that_seldom_ends_is_taken_for_one_that_does_not() {
+        for (ends, error) in [(Ends(|| false), None), (Ends(|| true), Some(WaitError::Cancelled))] {
+            let wait = Wait::<Native>::FOREVER.ended_by(&ends);
+            assert!(!wait.can_end() && !wait.begin().can_end());
+            assert_eq!(wait.begin().expired(Native::now), error);
+            let late = Wait::<Native>::until_nanos(0).ended_by(&ends);
+            assert!(late.can_end() && late.begin().expired(Native::now).is_some());
+        }
     }
 
     /// A condition is waited for in a loop, each time with the same argument.

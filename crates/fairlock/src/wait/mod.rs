@@ -11,7 +11,7 @@ mod queue;
 pub use crate::cancel::CancelToken;
 pub use crate::thread::Thread;
 #[doc(hidden)]
-pub use crate::wait::ladder::nap;
+pub use crate::wait::ladder::{Ends, nap};
 pub(crate) use collisions::{Collision, Collisions};
 pub(crate) use ladder::{
     Cancels, FEW_LOOKS, Hint, LOOK_NS, Look, MOST_DOUBLINGS, Naps, Parker, SOON_NS, StealClock,
