@@ -424,6 +424,35 @@ fn what_is_preloaded_already_stays() {
 }
 
 /// Where there is gcc's library for it.
+/// However its runtime is linked.
+#[test]
+fn a_program_with_thread_sanitizer_runs_on_its_own_locks_and_is_told_of() {
+    let file = Command::new("cc").arg("-print-file-name=libtsan.so").output();
+    if !file.is_ok_and(|file| stdout(&file).contains('/')) {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: ThreadSanitizer, as there is no libtsan\n");
+        return;
+    }
+    for flags in [&["-fsanitize=thread"][..], &["-fsanitize=thread", "-static-libtsan"]] {
+        let program =
+            compile_source("../../../fairlock-preload/tests/c/sanitized.c", "sanitized", flags);
+        for way in [&[][..], &["--observe"], &["--stats", "-"], &["--compare", "--runs", "1"]] {
+            let output = run(&[way, &["--", program.to_str().unwrap()]].concat());
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(0), "{said}");
+            let told = said.lines().filter(|line| line.contains("ThreadSanitizer")).count();
+            assert!(
+                told == 1 && !said.contains("no record") && !said.contains("no report"),
+                "{said}"
+            );
+        }
+        // A script says nothing of what it will start: the library does.
+        if flags.len() == 1 {
+            let said = stderr(&run(&["--", "sh", "-c", &format!("{}; true", program.display())]));
+            assert!(said.contains("ThreadSanitizer") && !said.contains("WARNING"), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_program_with_address_sanitizer_runs_and_is_recorded() {
     let file = Command::new("cc").arg("-print-file-name=libasan.so").output();

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use fairlock::platform::System;
 
 use crate::process::config::{self, Mode};
-use crate::process::{fork, glibc, real};
+use crate::process::{self, fork, glibc, real};
 use crate::thread::{self, Preload};
 use crate::{profile, report};
 
@@ -25,6 +25,11 @@ static START: extern "C" fn() = start;
 extern "C" fn start() {
     // Later it could be a signal handler that looks it up.
     real::look_up_syscall();
+    if config::has_thread_sanitizer() {
+        process::say(
+            "fairlock: ThreadSanitizer knows only glibc's locks: this program keeps them, and nothing is recorded\n",
+        );
+    }
     if config::mode() == Mode::Off && !profile::is_on() {
         return;
     }

@@ -128,7 +128,7 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
     command.args(arguments);
     // Libraries that LD_PRELOAD names already stay in it.
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
-    let ours = Some(library.as_os_str().to_owned());
+    let ours = (!program::has_thread_sanitizer(program)).then(|| library.as_os_str().to_owned());
     let all: Vec<_> = [program::wants_first(program), ours, others].into_iter().flatten().collect();
     command.env("LD_PRELOAD", all.join(OsStr::new(":")));
     for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
