@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -608,6 +609,61 @@ fn what_is_ignored_stays_ignored() {
         .output()
         .unwrap();
     assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "here\n"), "{output:?}");
+}
+
+/// A shell's script has it so for what it starts in the background.
+#[test]
+fn an_ignored_signal_reaches_a_program_that_handles_it() {
+    let program = compile_source("handles.c", "handles", &[]);
+    for (signal, code) in [(Signal::INT, 9), (Signal::QUIT, 10)] {
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                "trap '' INT QUIT; exec \"$0\" run -- \"$1\"",
+                env!("CARGO_BIN_EXE_fairlock"),
+            ])
+            .arg(&program)
+            .env("FAIRLOCK_LIBRARY", library())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}{}", stderr(&output));
+    }
+}
+
+/// The terminal sends it to processes of its group in the foreground: that of `run`, here.
+#[test]
+fn the_terminal_s_signal_reaches_a_program_that_has_left_the_group() {
+    let (mut terminal, mut other) = (0, 0);
+    let no_name = std::ptr::null_mut();
+    // SAFETY: both numbers are written.
+    let opened = unsafe {
+        libc::openpty(&mut terminal, &mut other, no_name, std::ptr::null(), std::ptr::null())
+    };
+    assert_eq!(opened, 0);
+    let mut command = fairlock();
+    command.args(["run", "--", "setsid", "sleep", "60"]).stderr(Stdio::piped());
+    let has_terminal = move || {
+        // SAFETY: numbers; only system calls.
+        match unsafe { (libc::setsid(), libc::ioctl(other, libc::TIOCSCTTY, 0)) } {
+            (-1, _) | (_, -1) => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: see above.
+    let child = unsafe { command.pre_exec(has_terminal) }.spawn().unwrap();
+    sleep_of(&child);
+    // SAFETY: one byte to read.
+    assert_eq!(unsafe { libc::write(terminal, b"\x03".as_ptr().cast(), 1) }, 1);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(128 + 2), "{said}");
+    assert!(said.contains("was ended by signal 2") && said.contains("no record"), "{said}");
 }
 
 #[test]
