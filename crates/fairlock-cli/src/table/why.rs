@@ -3,7 +3,7 @@
 use crate::cell::LongWaits;
 use crate::layout::{Column, Table, or_dash};
 use crate::row::{Row, locks};
-use crate::units::{count, percent, time};
+use crate::units::{count, percent, percents, time};
 
 /// A line for the long waits of each lock, those of all its cells together, and one for the longest
 /// of them. Empty if no wait was long.
@@ -26,14 +26,13 @@ pub fn long_waits(rows: &[&Row], width: Option<usize>) -> String {
         let (all, longest) = (count(found.count), "longest".to_owned());
         for (waits, split, seen) in [(all, found.all, found.seen), (longest, found.longest, None)] {
             let total = split.total_ns();
-            let share = |ns: u64| percent(ns as f64 / total as f64);
+            let shares = percents(&split.parts().map(|(_, ns)| ns).collect::<Vec<_>>());
             let each = |n: u64| format!("{:.1}", n as f64 / found.count as f64);
             let besides = [
-                or_dash(seen, |seen| share(seen.uncertain_ns)),
+                or_dash(seen, |seen| percent(seen.uncertain_ns as f64 / total as f64)),
                 or_dash(seen, |seen| each(seen.sleeps)),
                 or_dash(seen, |seen| each(seen.preemptions)),
             ];
-            let shares = split.parts().map(|(_, ns)| share(ns));
             let lead = [(*lock).to_owned(), waits, time(total)];
             table.row(lead.into_iter().chain(shares).chain(besides));
         }
