@@ -163,12 +163,12 @@ fn is_folder(path: &CStr) -> bool {
 }
 
 /// Has the file system find room for this part of the file now: without room, a write to it would
-/// kill the process. Kernels before 5.14 cannot do that.
+/// kill the process. Kernels before 5.14 cannot do that, and sandboxes may refuse it.
 fn populate(start: *mut u8, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: c_int = 23;
     // SAFETY: pages of the mapping; nothing in them changes.
     let populated = unsafe { libc::madvise(start.cast(), bytes, MADV_POPULATE_WRITE) } == 0;
-    populated || process::errno().get() == libc::EINVAL
+    populated || ![libc::EFAULT, libc::ENOMEM].contains(&process::errno().get())
 }
 
 /// Makes a chunk for `capacity` entries, which are zeros; `None` if the file has no room.

@@ -57,8 +57,10 @@ fn runs(pid: u32) -> bool {
 
 /// What a program and its children recorded.
 pub struct Profile {
-    /// The processes in the order in which they began.
+    /// The processes that took locks, in the order in which they began.
     processes: Vec<Process>,
+    /// Whether others were recorded.
+    has_idle: bool,
 }
 
 /// What a process recorded, and the names of its addresses.
@@ -120,7 +122,9 @@ impl Profile {
             let next = after.insert(process.record.pid, process.record.began_ns);
             process.until_ns = process.record.ended_ns.or(next).or(process.until_ns);
         }
-        Self { processes }
+        let all = processes.len();
+        processes.retain(|Process { record, .. }| !record.locks.is_empty() || record.lost > 0);
+        Self { has_idle: processes.len() < all, processes }
     }
 
     /// All locks, those at which most time was lost first.
@@ -362,7 +366,7 @@ mod tests {
 
     #[test]
     fn numbers_of_a_damaged_record_are_no_panic_in_any_form() {
-        let profile = Profile { processes: vec![damaged(), damaged()] };
+        let profile = Profile { processes: vec![damaged(), damaged()], has_idle: false };
         let most = crate::units::count(u64::MAX);
         let text = profile.text(false, None);
         assert!(text.contains(&format!("taken {most} times")), "{text}");
