@@ -321,6 +321,7 @@ mod tests {
     use fairlock_profile::{Asleep, Thread};
 
     use super::*;
+    use crate::layout::assert_fits;
     use crate::preload::document::OfProcess;
 
     thread_local! {
@@ -345,7 +346,13 @@ mod tests {
             longest_held_ns: MOST,
             holds_by_time: waits_by_time.clone(),
             waits_by_time,
-            worst: vec![Wait { began_ns: MOST, waited_ns: MOST, passed: MOST, ..Wait::default() }],
+            worst: vec![Wait {
+                began_ns: MOST,
+                waited_ns: MOST,
+                passed: MOST,
+                name: "waiter".into(),
+                ..Wait::default()
+            }],
         };
         let lock = Lock { address: 8, reads: MOST, writes: MOST, ..Lock::default() };
         let waited = Lock { contention: Some(Box::new(contention)), ..lock.clone() };
@@ -374,6 +381,9 @@ mod tests {
             text.contains(&format!("{most} acquisitions and waits are not in the record")),
             "{text}"
         );
+        for width in [80, 120] {
+            assert_fits(&profile.text(false, Some(width)), width);
+        }
         assert_eq!(profile.by_name()["0x8"].lost_ns, u64::MAX);
         for charge in [Charge::Holder, Charge::Waiter] {
             let folded = profile.folded(charge);
