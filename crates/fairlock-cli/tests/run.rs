@@ -638,34 +638,36 @@ fn an_ignored_signal_reaches_a_program_that_handles_it() {
     }
 }
 
-/// The terminal sends it to processes of its group in the foreground: that of `run`, here.
+/// It sends it to the processes of its group in the foreground, which a program may have left.
 #[test]
-fn the_terminal_s_signal_reaches_a_program_that_has_left_the_group() {
-    let (mut terminal, mut other) = (0, 0);
-    let no_name = std::ptr::null_mut();
-    // SAFETY: both numbers are written.
-    let opened = unsafe {
-        libc::openpty(&mut terminal, &mut other, no_name, std::ptr::null(), std::ptr::null())
-    };
-    assert_eq!(opened, 0);
-    let mut command = fairlock();
-    command.args(["run", "--", "setsid", "sleep", "60"]).stderr(Stdio::piped());
-    let has_terminal = move || {
-        // SAFETY: numbers; only system calls.
-        match unsafe { (libc::setsid(), libc::ioctl(other, libc::TIOCSCTTY, 0)) } {
-            (-1, _) | (_, -1) => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
-    };
-    // SAFETY: see above.
-    let child = unsafe { command.pre_exec(has_terminal) }.spawn().unwrap();
-    sleep_of(&child);
-    // SAFETY: one byte to read.
-    assert_eq!(unsafe { libc::write(terminal, b"\x03".as_ptr().cast(), 1) }, 1);
-    let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(128 + 2), "{said}");
-    assert!(said.contains("was ended by signal 2") && said.contains("took no"), "{said}");
+fn the_terminal_s_signal_ends_the_program_and_the_report_is_printed() {
+    for program in [&["sleep", "60"][..], &["setsid", "sleep", "60"]] {
+        let (mut terminal, mut other) = (0, 0);
+        let no_name = std::ptr::null_mut();
+        // SAFETY: both numbers are written.
+        let opened = unsafe {
+            libc::openpty(&mut terminal, &mut other, no_name, std::ptr::null(), std::ptr::null())
+        };
+        assert_eq!(opened, 0);
+        let mut command = fairlock();
+        command.args(["run", "--"]).args(program).stderr(Stdio::piped());
+        let has_terminal = move || {
+            // SAFETY: numbers; only system calls.
+            match unsafe { (libc::setsid(), libc::ioctl(other, libc::TIOCSCTTY, 0)) } {
+                (-1, _) | (_, -1) => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        };
+        // SAFETY: see above.
+        let child = unsafe { command.pre_exec(has_terminal) }.spawn().unwrap();
+        sleep_of(&child);
+        // SAFETY: one byte to read.
+        assert_eq!(unsafe { libc::write(terminal, b"\x03".as_ptr().cast(), 1) }, 1);
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(128 + 2), "{said}");
+        assert!(said.contains("was ended by signal 2") && said.contains("took no"), "{said}");
+    }
 }
 
 #[test]
