@@ -320,7 +320,8 @@ fn the_record_is_made_when_the_library_is_loaded() {
         assert_eq!((record.locks.len(), record.locks[0].writes, record.lost), (1, 1, 0));
         fs::remove_dir_all(&folder).unwrap();
         fs::create_dir(&folder).unwrap();
-        succeeds(&mut test("takes_no_lock", &folder));
+        // However many there are of them.
+        (0..3).for_each(|_| _ = succeeds(&mut test("takes_no_lock", &folder)));
         let record = the_record(&folder);
         assert!(record.locks.is_empty() && record.ended_ns.is_some(), "{record:?}");
     }

@@ -86,6 +86,9 @@ pub(crate) fn end() {
     {
         modules::read_what_is_missed();
         header.ended_ns.store(Preload::now(), Ordering::Relaxed);
+        if locks::are_none() && header.lost.load(Ordering::Relaxed) == 0 {
+            file::put_aside(header);
+        }
     }
 }
 
