@@ -2,7 +2,8 @@
 //! these go, in this order: `fairlock:` before the names of our locks; columns that say what was
 //! run, not what came of it, which move to a line above the rows they are the same for; names of any
 //! length, which get lines of their own if leaving out columns would not be enough; other columns,
-//! the lowest rank first. What is lost is said below the table.
+//! the lowest rank first. What is lost is said below the table. Columns that have no room even then are
+//! in further tables below the first, beside the same names.
 
 use std::fmt::Write;
 
@@ -157,7 +158,7 @@ impl Table {
     /// The table under a title, as wide as it may be, with a note below it.
     pub fn titled(mut self, title: &str, note: &str, width: Option<usize>) -> String {
         let losses = self.fit(width);
-        let mut text = format!("{title}\n\n{}\n{note}\n", self.text());
+        let mut text = format!("{title}\n\n{}\n{note}\n", self.text(width));
         if !losses.is_empty() {
             text.push_str(&format!("the terminal is too narrow for all: {}\n", losses.join("; ")));
         }
@@ -282,13 +283,36 @@ impl Table {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, width: Option<usize>) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width_of(at)).collect();
+        let bands = self.bands(&widths, width);
+        let bands = bands.iter().enumerate();
+        let bands = bands.map(|(number, band)| self.band(band, &widths, number == 0));
+        bands.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The columns that have room beside each other, each time after the names that come first.
+    fn bands(&self, widths: &[usize], width: Option<usize>) -> Vec<Vec<usize>> {
+        let names = self.columns.iter().take_while(|column| column.is_name).count();
+        let mut bands: Vec<Vec<usize>> = vec![(0..names).collect()];
+        for at in names..self.columns.len() {
+            let band = &bands[bands.len() - 1];
+            let needed = band.iter().chain([&at]).map(|&at| widths[at] + GAP).sum::<usize>();
+            let needed = self.indent() + needed - GAP;
+            if band.len() > names && width.is_some_and(|width| needed > width) {
+                bands.push((0..names).collect());
+            }
+            bands.last_mut().into_iter().for_each(|band| band.push(at));
+        }
+        bands
+    }
+
+    fn band(&self, band: &[usize], widths: &[usize], is_first: bool) -> String {
         let mut text = String::new();
         for out in &self.before {
             text.push_str(&format!("{}\n", out.head));
         }
-        text.push_str(&self.line(self.columns.iter().map(|column| &column.head), &widths));
+        text.push_str(&self.line(band, widths, |at| &self.columns[at].head));
         let mut said = "";
         for (at, (row, above)) in self.rows.iter().zip(&self.above).enumerate() {
             if above != said {
@@ -298,22 +322,37 @@ impl Table {
             for out in &self.before {
                 text.push_str(&format!("{}\n", out.cells[at]));
             }
-            text.push_str(&self.line(row, &widths));
-            for out in self.after.iter().filter(|out| out.cells[at] != NOTHING) {
+            text.push_str(&self.line(band, widths, |column| &row[column]));
+            for out in self.after.iter().filter(|out| is_first && out.cells[at] != NOTHING) {
                 text.push_str(&format!("{:FURTHER$}{} {}\n", "", out.head, out.cells[at]));
             }
         }
         text
     }
 
-    fn line<'a>(&self, cells: impl IntoIterator<Item = &'a String>, widths: &[usize]) -> String {
+    fn line<'a>(
+        &self,
+        band: &[usize],
+        widths: &[usize],
+        cell: impl Fn(usize) -> &'a String,
+    ) -> String {
         let mut line = " ".repeat(self.indent());
-        for ((cell, column), width) in cells.into_iter().zip(&self.columns).zip(widths) {
-            let space = " ".repeat(width - display_width(cell));
-            let (left, right) = if column.is_name { ("", &*space) } else { (&*space, "") };
+        for &at in band {
+            let cell = cell(at);
+            let space = " ".repeat(widths[at] - display_width(cell));
+            let is_name = self.columns[at].is_name;
+            let (left, right) = if is_name { ("", &*space) } else { (&*space, "") };
             line.push_str(&format!("{left}{cell}{right}{}", " ".repeat(GAP)));
         }
         format!("{}\n", line.trim_end())
+    }
+}
+
+/// Fails if a line of a table is wider. Other lines are sentences, and are wrapped when they are shown.
+#[cfg(test)]
+pub fn assert_fits(text: &str, width: usize) {
+    for line in text.lines().filter(|line| line.trim_start().contains("  ")) {
+        assert!(display_width(line) <= width, "{}: {line}\n{text}", display_width(line));
     }
 }
 
@@ -451,6 +490,32 @@ mod tests {
         let own =
             "lock\n  waits   p99\nserver::cache\n      3  1 ms\n  at server::fill (a.c:7)\npool\n";
         assert!(at(19).contains(own), "{}", at(19));
+        (7..60).for_each(|width| assert_fits(&at(width), width));
+    }
+
+    #[test]
+    fn columns_that_have_no_room_are_below_beside_the_same_names() {
+        let mut table = Table::new([
+            Column::name("lock"),
+            Column::figure("threads").shared(),
+            Column::figure("waits"),
+            Column::figure("running"),
+            Column::figure("asleep"),
+        ]);
+        table.row(["std", "2", "7", "9.5 %", "90.5 %"].map(str::to_owned));
+        table.row(["mcs", "2", "1", "100.0 %", "0.0 %"].map(str::to_owned));
+        assert_eq!(
+            table.clone().titled("title", "note", Some(22)),
+            "title\n\n\
+             lock  waits  running\nthreads 2:\nstd       7    9.5 %\nmcs       1  100.0 %\n\n\
+             lock  asleep\nthreads 2:\nstd   90.5 %\nmcs    0.0 %\n\
+             \nnote\n"
+        );
+        for width in 13..60 {
+            let text = table.clone().titled("title", "note", Some(width));
+            assert_fits(&text, width);
+            assert!(["7", "9.5 %", "90.5 %"].iter().all(|cell| text.contains(cell)), "{text}");
+        }
     }
 
     #[test]

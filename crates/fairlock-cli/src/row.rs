@@ -96,6 +96,23 @@ macro_rules! optional {
             $($(#[$of_one])* #[serde(skip_serializing_if = "Option::is_none")]
             pub $field: Option<$type>,)*
         }
+
+        #[cfg(test)]
+        impl $name {
+            /// All that are numbers are this one.
+            pub fn all(number: u64) -> Self {
+                let mut all = serde_json::Map::new();
+                let read = |all| serde_json::from_value::<Self>(serde_json::Value::Object(all));
+                for field in [$(stringify!($field)),*] {
+                    let mut with = all.clone();
+                    with.insert(field.to_owned(), number.into());
+                    if read(with.clone()).is_ok() {
+                        all = with;
+                    }
+                }
+                read(all).unwrap()
+            }
+        }
     )*};
 }
 
@@ -439,6 +456,7 @@ fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::cell::{Form, Holder, Seen, Shape, Split};
 
     fn cell(lock: &str, case: Case) -> Cell {
         let side = |here: bool| if here { 2 } else { 0 };
@@ -475,6 +493,65 @@ pub mod tests {
             measured(lock, Case::ReaderAlone, Some([100, 100]), None),
             measured(lock, Case::WriterAlone, None, Some([50, 50])),
         ]
+    }
+
+    /// Rows of a workload as wide as they can be, measured or simulated.
+    pub fn widest(workload: Workload, is_real: bool) -> Vec<Row> {
+        // Of the longest names.
+        let locks = ["fairlock:reader_spin_adaptive", "parking_lot_0.12:fair"];
+        let rows = locks
+            .map(|lock| rows_of_cell(&measured(lock, Case::Mixed, Some([9; 2]), Some([9; 2]))));
+        let mut rows = rows.concat();
+        let case = Case::ALL.into_iter().max_by_key(|case| case.name().len()).unwrap();
+        let some = |is_known: bool| is_known.then_some(98_765_432_109);
+        let split = Split {
+            behind_others_ns: some(!is_real),
+            holder_inside_ns: Some(0).filter(|_| !is_real),
+            holder_without_cpu_ns: some(!is_real),
+            running_ns: some(is_real),
+            asleep_ns: Some(0).filter(|_| is_real),
+            on_the_way_ns: some(true),
+            without_cpu_ns: Some(0),
+            runnable_ns: some(is_real),
+            lock_free_ns: some(!is_real),
+        };
+        let seen = Seen { uncertain_ns: 1, sleeps: 98_765_432, preemptions: 98_765_432 };
+        for (number, row) in rows.iter_mut().enumerate() {
+            row.workload = workload;
+            row.threads = 1_000 + number / 3;
+            row.overcommit = Some(16.25);
+            row.cs_load = Some(1_000_000);
+            row.scenario = Some("a scenario".into());
+            row.group = Some(format!("writers of the log {number}"));
+            row.machine = (!is_real).then(|| "a-machine-with-a-long-name".into());
+            if workload != Workload::ReaderSpin {
+                row.case = case;
+            }
+            row.range = Setup {
+                shape: Some(Shape::Disjoint),
+                section_ns: Some(1_000_000_000),
+                reads_percent: Some(100),
+                form: Some(Form::RwLock),
+                holder: Some(Holder::Away),
+                ..row.range
+            };
+            row.figures = Figures::all(98_765_432_109);
+            row.figures.long_waits = Some(LongWaits {
+                count: 98_765_432,
+                all: split,
+                longest: split,
+                seen: is_real.then_some(seen),
+            });
+            row.figures.events = Some(Happened {
+                operations: 7,
+                counts: Events::from([("readers_revoked".into(), 98_765_432)]),
+            });
+            row.comparison = Comparison::all(98_765_432);
+            row.comparison.published_as = Some("a column of a table".into());
+            row.ratios = Ratios::all(98_765_432);
+            row.interference = Some(Interference { stolen_percent: 100.0, others_percent: 100.0 });
+        }
+        rows
     }
 
     pub fn total<'a>(rows: &'a [Row], lock: &str) -> &'a Row {

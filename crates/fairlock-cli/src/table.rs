@@ -376,7 +376,21 @@ pub fn plus_minus(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::assert_fits;
     use crate::row::growth;
+    use crate::row::tests::widest;
+
+    #[test]
+    fn every_table_of_a_workload_fits_however_large_its_figures_are() {
+        for workload in Workload::ALL {
+            let real = widest(workload, true);
+            for width in [80, 120] {
+                let measured = table(&real, Some(width));
+                assert!(measured.contains("waits of more than 1 ms"), "{measured}");
+                assert_fits(&measured, width);
+            }
+        }
+    }
 
     #[test]
     fn tables_grow_as_the_rows_do() {

@@ -1,5 +1,7 @@
 //! Figures in human units.
 
+use std::cmp::Reverse;
+
 /// A time: three digits and the unit that suits them.
 pub fn time(ns: u64) -> String {
     let ns = ns as f64;
@@ -33,6 +35,30 @@ pub fn two_digits(value: f64) -> String {
 /// A share in percent, exact to a tenth.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+/// The shares that parts have of their whole, in percent: exact to a tenth, and 100 together. Of those that lie
+/// between two tenths, the nearest to the upper one are rounded up.
+pub fn percents(parts: &[u64]) -> Vec<String> {
+    tenths(parts).into_iter().map(percent_of_tenths).collect()
+}
+
+/// The same in tenths of a percent.
+pub fn tenths(parts: &[u64]) -> Vec<u64> {
+    const WHOLE: u128 = 1_000;
+    let all = parts.iter().map(|&part| u128::from(part)).sum::<u128>().max(1);
+    let of = |part: u64| u128::from(part) * WHOLE;
+    let mut tenths: Vec<u64> = parts.iter().map(|&part| (of(part) / all) as u64).collect();
+    let mut nearest: Vec<usize> = (0..parts.len()).filter(|&at| of(parts[at]) % all > 0).collect();
+    nearest.sort_by_key(|&at| Reverse(of(parts[at]) % all));
+    let short = WHOLE as usize - tenths.iter().sum::<u64>() as usize;
+    nearest.into_iter().take(short).for_each(|at| tenths[at] += 1);
+    tenths
+}
+
+/// Tenths of a percent as text.
+pub fn percent_of_tenths(tenths: u64) -> String {
+    format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 /// The smallest and the largest of the values, one of each seed; one number if they are the same.
@@ -89,6 +115,16 @@ mod tests {
         );
         assert_eq!(kops(2_666_000.0), "2,666");
         assert_eq!(kops(12_400.0), "12.4");
+    }
+
+    #[test]
+    fn shares_of_a_whole_add_up_to_it() {
+        assert_eq!(percents(&[1, 1, 1]), ["33.4 %", "33.3 %", "33.3 %"]);
+        assert_eq!(percents(&[6, 0, 1, 1]), ["75.0 %", "0.0 %", "12.5 %", "12.5 %"]);
+        assert_eq!(percents(&[0, 0]), ["0.0 %", "0.0 %"]);
+        for parts in [&[u64::MAX; 7][..], &[1, 999_999, 5, 5, 5, 5], &[7]] {
+            assert_eq!(tenths(parts).iter().sum::<u64>(), 1_000, "{parts:?}");
+        }
     }
 
     #[test]

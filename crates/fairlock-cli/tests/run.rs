@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -397,7 +398,9 @@ fn the_exit_code_is_the_program_s() {
     assert_eq!(run(&[waits(), "7"]).status.code(), Some(7));
     let killed = run(&["sh", "-c", "kill -9 $$"]);
     assert_eq!(killed.status.code(), Some(128 + 9));
-    assert!(stderr(&killed).contains("signal 9") && stderr(&killed).contains("no record"));
+    assert!(
+        stderr(&killed).contains("signal 9") && stderr(&killed).contains("took no pthread lock")
+    );
 }
 
 #[test]
@@ -424,6 +427,35 @@ fn what_is_preloaded_already_stays() {
 }
 
 /// Where there is gcc's library for it.
+/// However its runtime is linked.
+#[test]
+fn a_program_with_thread_sanitizer_runs_on_its_own_locks_and_is_told_of() {
+    let file = Command::new("cc").arg("-print-file-name=libtsan.so").output();
+    if !file.is_ok_and(|file| stdout(&file).contains('/')) {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: ThreadSanitizer, as there is no libtsan\n");
+        return;
+    }
+    for flags in [&["-fsanitize=thread"][..], &["-fsanitize=thread", "-static-libtsan"]] {
+        let program =
+            compile_source("../../../fairlock-preload/tests/c/sanitized.c", "sanitized", flags);
+        for way in [&[][..], &["--observe"], &["--stats", "-"], &["--compare", "--runs", "1"]] {
+            let output = run(&[way, &["--", program.to_str().unwrap()]].concat());
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(0), "{said}");
+            let told = said.lines().filter(|line| line.contains("ThreadSanitizer")).count();
+            assert!(
+                told == 1 && !said.contains("no record") && !said.contains("no report"),
+                "{said}"
+            );
+        }
+        // A script says nothing of what it will start: the library does.
+        if flags.len() == 1 {
+            let said = stderr(&run(&["--", "sh", "-c", &format!("{}; true", program.display())]));
+            assert!(said.contains("ThreadSanitizer") && !said.contains("WARNING"), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_program_with_address_sanitizer_runs_and_is_recorded() {
     let file = Command::new("cc").arg("-print-file-name=libasan.so").output();
@@ -533,7 +565,7 @@ fn a_signal_is_passed_on_and_the_report_still_printed() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(9));
-    assert!(stderr(&output).contains("fairlock: no record"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("took no pthread lock"), "{}", stderr(&output));
 }
 
 /// Each reaches the program, and neither it nor its record is left behind.
@@ -579,6 +611,63 @@ fn what_is_ignored_stays_ignored() {
         .output()
         .unwrap();
     assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "here\n"), "{output:?}");
+}
+
+/// A shell's script has it so for what it starts in the background.
+#[test]
+fn an_ignored_signal_reaches_a_program_that_handles_it() {
+    let program = compile_source("handles.c", "handles", &[]);
+    for (signal, code) in [(Signal::INT, 9), (Signal::QUIT, 10)] {
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                "trap '' INT QUIT; exec \"$0\" run -- \"$1\"",
+                env!("CARGO_BIN_EXE_fairlock"),
+            ])
+            .arg(&program)
+            .env("FAIRLOCK_LIBRARY", library())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}{}", stderr(&output));
+    }
+}
+
+/// It sends it to the processes of its group in the foreground, which a program may have left.
+#[test]
+fn the_terminal_s_signal_ends_the_program_and_the_report_is_printed() {
+    for program in [&["sleep", "60"][..], &["setsid", "sleep", "60"]] {
+        let (mut terminal, mut other) = (0, 0);
+        let no_name = std::ptr::null_mut();
+        // SAFETY: both numbers are written.
+        let opened = unsafe {
+            libc::openpty(&mut terminal, &mut other, no_name, std::ptr::null(), std::ptr::null())
+        };
+        assert_eq!(opened, 0);
+        let mut command = fairlock();
+        command.args(["run", "--"]).args(program).stderr(Stdio::piped());
+        let has_terminal = move || {
+            // SAFETY: numbers; only system calls.
+            match unsafe { (libc::setsid(), libc::ioctl(other, libc::TIOCSCTTY, 0)) } {
+                (-1, _) | (_, -1) => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        };
+        // SAFETY: see above.
+        let child = unsafe { command.pre_exec(has_terminal) }.spawn().unwrap();
+        sleep_of(&child);
+        // SAFETY: one byte to read.
+        assert_eq!(unsafe { libc::write(terminal, b"\x03".as_ptr().cast(), 1) }, 1);
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(128 + 2), "{said}");
+        assert!(said.contains("was ended by signal 2") && said.contains("took no"), "{said}");
+    }
 }
 
 #[test]

@@ -72,8 +72,8 @@
 //!   past the writer (`posix::kind`), and never where the lock's kind prefers writers.
 //! * Who calls glibc's functions by another way, a library loaded with `RTLD_DEEPBIND` or
 //!   `dlvsym`, must not share a lock with others.
-//! * Race detectors do not know these locks: helgrind, DRD and, if this library comes
-//!   before its own, ThreadSanitizer report races that are none.
+//! * Race detectors do not know these locks: helgrind and DRD report false races. A program with
+//!   ThreadSanitizer keeps glibc's locks, and nothing is recorded.
 //! * A real-time policy that only another process gives to a thread is not noticed
 //!   (`thread::note_policy`).
 //! * `fork` in a signal handler must be followed by `exec` or `_exit` there.

@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 
 use crate::process::config::{self, Mode};
-use crate::process::{fork, glibc, real, unwinder};
+use crate::process::{self, fork, glibc, real, unwinder};
 use crate::thread;
 use crate::{profile, report};
 
@@ -23,6 +23,11 @@ static START: extern "C" fn() = start;
 extern "C" fn start() {
     // Later it could be a signal handler that looks it up.
     real::look_up_syscall();
+    if config::has_thread_sanitizer() {
+        process::say(
+            "fairlock: ThreadSanitizer knows only glibc's locks: this program keeps them, and nothing is recorded\n",
+        );
+    }
     if config::mode() == Mode::Off && !profile::is_on() {
         return;
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{compile, compile_library, library, succeeds, with_ours};
+use common::{compile, compile_as, compile_library, library, succeeds, with_ours};
 
 /// Runs a test of a program, both ways.
 fn both(program: &Path, test: &str) {
@@ -164,6 +164,29 @@ fn an_unknown_policy_is_one_line_and_the_default() {
         succeeds(with_ours(stress::program()).env("FAIRLOCK_POLICY", "fairest").arg("exclusion"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.lines().count() == 1 && said.contains("FAIRLOCK_POLICY"), "{said}");
+}
+
+/// Whichever of the two libraries is first, and however its runtime is linked: as clang does, too.
+#[test]
+fn a_program_with_thread_sanitizer_keeps_glibc_s_locks() {
+    let file = Command::new("cc").arg("-print-file-name=libtsan.so").output().unwrap();
+    let file = String::from_utf8(file.stdout).unwrap();
+    let Ok(runtime) = Path::new(file.trim()).canonicalize() else {
+        return eprintln!("no libtsan: not checked");
+    };
+    let ours = library().display().to_string();
+    let orders = [format!("{}:{ours}", runtime.display()), ours.clone()];
+    let as_clang = ["-static-libtsan", "-Wl,--export-dynamic-symbol=__tsan_init"];
+    for (flags, orders) in [(&[][..], &orders[..]), (&as_clang, &orders[1..])] {
+        let program = compile_as("sanitized.c", &[&["-fsanitize=thread"], flags].concat());
+        for order in orders {
+            let mut command = Command::new(&program);
+            let output =
+                succeeds(command.env("LD_PRELOAD", order).env("FAIRLOCK_PROFILE", "/no/such"));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.lines().count() == 1 && said.contains("keeps them"), "{said}");
+        }
+    }
 }
 
 /// Where there is valgrind.

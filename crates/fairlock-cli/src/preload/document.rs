@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::Place;
 use super::sum;
-use crate::units::{several, time};
+use crate::units::{several, tenths, time};
 
 /// The schema's name.
 pub const SCHEMA: &str = "fairlock-profile/2";
@@ -49,14 +49,14 @@ impl<M> Document<M> {
     }
 }
 
-/// What threads did with their time, seen from outside. None of these times is exact.
+/// What threads did with their time, seen from outside. None of these times is exact. Each moment is in one part.
 #[derive(Serialize, Deserialize)]
 pub struct OfThreads {
     /// The time from the first look to the last.
     pub watched_ns: u64,
     /// The time of all threads together, of which the others are parts.
     pub threads_ns: u64,
-    /// Running, or ready to run.
+    /// Running, or ready to run, and not waiting.
     pub running_ns: u64,
     /// At locks, by the record.
     pub lost_ns: u64,
@@ -68,6 +68,31 @@ pub struct OfThreads {
     pub elsewhere: Vec<InCall>,
     /// Asleep in unknown places.
     pub hidden_ns: u64,
+}
+
+/// The share of each part of the threads' time, in tenths of a percent.
+pub struct Tenths {
+    pub running: u64,
+    pub lost: u64,
+    pub slept: u64,
+    pub unknown_futexes: u64,
+    pub hidden: u64,
+    /// In each system call, in the order of [`OfThreads::elsewhere`].
+    pub elsewhere: Vec<u64>,
+}
+
+impl OfThreads {
+    pub fn tenths(&self) -> Tenths {
+        let parts =
+            [self.running_ns, self.lost_ns, self.slept_ns, self.unknown_futexes_ns, self.hidden_ns];
+        let elsewhere = self.elsewhere.iter().map(|of| of.slept_ns);
+        let all = tenths(&parts.into_iter().chain(elsewhere).collect::<Vec<_>>());
+        let &[running, lost, slept, unknown_futexes, hidden, ref elsewhere @ ..] = &all[..] else {
+            unreachable!("as many as parts")
+        };
+        let elsewhere = elsewhere.to_vec();
+        Tenths { running, lost, slept, unknown_futexes, hidden, elsewhere }
+    }
 }
 
 #[derive(Serialize, Deserialize)]

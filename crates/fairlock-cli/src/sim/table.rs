@@ -218,8 +218,22 @@ fn columns(rows: &Rows<'_>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::assert_fits;
     use crate::row::growth;
+    use crate::row::tests::widest;
     use crate::sim::compare::{REAL, baseline, relate};
+
+    /// Also those of measured rows, which are shown beside simulated ones.
+    #[test]
+    fn every_simulated_table_fits_however_large_its_figures_are() {
+        for (workload, is_real) in
+            Workload::ALL.into_iter().flat_map(|it| [(it, false), (it, true)])
+        {
+            for width in [80, 120] {
+                assert_fits(&tables(&widest(workload, is_real), Some(width)), width);
+            }
+        }
+    }
 
     #[test]
     fn tables_and_judgements_grow_as_the_rows_do() {

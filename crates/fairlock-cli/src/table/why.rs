@@ -3,7 +3,7 @@
 use crate::cell::LongWaits;
 use crate::layout::{Column, Table, or_dash};
 use crate::row::{Row, locks};
-use crate::units::{count, percent, time};
+use crate::units::{count, percent, percents, time};
 
 /// A line for the long waits of each lock, those of all its cells together, and one for the longest
 /// of them. Empty if no wait was long.
@@ -20,20 +20,20 @@ pub fn long_waits(rows: &[&Row], width: Option<usize>) -> String {
     let is_real = first.seen.is_some();
     let parts = first.all.parts().map(|(name, _)| Column::figure(name));
     let seen = ["unsure", "sleeps", "preempted"].map(Column::figure);
-    let lead = [Column::lock(), Column::figure("waits"), Column::figure("time")];
+    // Which waits a row is about is said again where the table is in two parts.
+    let lead = [Column::lock(), Column::name("waits"), Column::figure("time")];
     let mut table = Table::new(lead.into_iter().chain(parts).chain(seen));
     for (lock, found) in &found {
         let (all, longest) = (count(found.count), "longest".to_owned());
         for (waits, split, seen) in [(all, found.all, found.seen), (longest, found.longest, None)] {
             let total = split.total_ns();
-            let share = |ns: u64| percent(ns as f64 / total as f64);
+            let shares = percents(&split.parts().map(|(_, ns)| ns).collect::<Vec<_>>());
             let each = |n: u64| format!("{:.1}", n as f64 / found.count as f64);
             let besides = [
-                or_dash(seen, |seen| share(seen.uncertain_ns)),
+                or_dash(seen, |seen| percent(seen.uncertain_ns as f64 / total as f64)),
                 or_dash(seen, |seen| each(seen.sleeps)),
                 or_dash(seen, |seen| each(seen.preemptions)),
             ];
-            let shares = split.parts().map(|(_, ns)| share(ns));
             let lead = [(*lock).to_owned(), waits, time(total)];
             table.row(lead.into_iter().chain(shares).chain(besides));
         }
@@ -49,3 +49,27 @@ const SIMULATED: &str =
 const REAL: &str = "shares of their time, all runs; on the way: woken, without a CPU yet; without CPU: \
      awake before;\none of these: a waiter did both; unsure: at most this much is in a wrong column; \
      sleeps, preempted: a wait";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Workload;
+    use crate::row::tests::widest;
+
+    #[test]
+    fn where_there_is_little_room_the_shares_of_a_wait_still_add_up() {
+        for is_real in [true, false] {
+            let rows = widest(Workload::Handoff, is_real);
+            let rows: Vec<&Row> = rows.iter().collect();
+            let text = long_waits(&rows, Some(80));
+            assert!(!text.contains("left out"), "{text}");
+            // In the parts of the table together; what is unsure is no part.
+            let is_own = |line: &&str| line.starts_with("reader_spin") && line.contains("longest");
+            let own = text.lines().filter(is_own);
+            let words = own.flat_map(|line| line.split_whitespace()).collect::<Vec<_>>();
+            let shares = words.windows(2).filter(|pair| pair[1] == "%").map(|pair| pair[0]);
+            let tenths = shares.map(|share| share.replace('.', "").parse::<u64>().unwrap());
+            assert_eq!(tenths.sum::<u64>(), 1_000, "{text}");
+        }
+    }
+}

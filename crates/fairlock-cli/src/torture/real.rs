@@ -136,3 +136,27 @@ fn row(of: &Tortured, plan: &Plan) -> Row {
     };
     Row { real: Some(real), ..Row::new(of.lock.name, failure) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::assert_fits;
+
+    #[test]
+    fn the_table_fits_however_large_its_figures_are() {
+        let of = |lock| {
+            let mut of = Tortured {
+                lock,
+                rounds: u64::MAX,
+                threads: 99_999,
+                tally: Default::default(),
+                failure: None,
+            };
+            (of.tally.had, of.tally.refused) = (u64::MAX, [u64::MAX; 4]);
+            (of.tally.longest, of.tally.part) = (u64::MAX, 9e9);
+            of
+        };
+        let all: Vec<_> = torture::all().into_iter().map(of).collect();
+        assert_fits(&table(&all, Some(80)), 80);
+    }
+}

@@ -1,5 +1,6 @@
 //! What the environment asks for.
 
+use core::arch::asm;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -82,12 +83,13 @@ pub(crate) fn policy() -> Policy {
 fn look() -> Mode {
     // SAFETY: no arguments to get wrong.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    let aside = secure || has_thread_sanitizer();
     let mode = match variable(c"FAIRLOCK_STATS") {
-        _ if secure || variable(c"FAIRLOCK_OBSERVE").is_some() => Mode::Off,
+        _ if aside || variable(c"FAIRLOCK_OBSERVE").is_some() => Mode::Off,
         None => Mode::On,
         Some(_) => Mode::Stats,
     };
-    let profiles = !secure && variable(c"FAIRLOCK_PROFILE").is_some();
+    let profiles = !aside && variable(c"FAIRLOCK_PROFILE").is_some();
     PROFILE.store(1 + u8::from(profiles), Ordering::Relaxed);
     if mode != Mode::Off {
         let warning = "fairlock: FAIRLOCK_POLICY is none of default, unfair, handoff, \
@@ -102,6 +104,24 @@ fn look() -> Mode {
     // Release: the other variables are set.
     MODE.store(mode as u8, Ordering::Release);
     mode
+}
+
+/// Whether the program was built with ThreadSanitizer. That knows what glibc's locks order, and no others;
+/// loaded before this library, it passes some calls on to this library, and some to glibc.
+pub(crate) fn has_thread_sanitizer() -> bool {
+    let found: usize;
+    // Not `dlsym`: where there is no such symbol, that takes memory, whose allocator may take a lock, which
+    // comes here.
+    // SAFETY: reads a word of this library, in which the loader has put the symbol's address, or zero.
+    unsafe {
+        asm!(
+            ".weak __tsan_init",
+            "mov {found}, qword ptr [rip + __tsan_init@GOTPCREL]",
+            found = out(reg) found,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    found != 0
 }
 
 /// Which of `choices` a variable asks for; the first if it is not set, or, with a warning, none.

@@ -11,6 +11,8 @@ use libc::{
     pthread_spinlock_t, pthread_t, sched_param, sem_t, timespec,
 };
 
+use super::config;
+
 /// A function of the next library that has one of this name.
 #[repr(C)]
 pub(crate) struct Real {
@@ -39,8 +41,11 @@ impl Real {
         // SAFETY: C strings.
         let address = unsafe {
             match self.version {
-                [version, ..] => libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()),
-                [] => libc::dlsym(libc::RTLD_NEXT, name),
+                // ThreadSanitizer's functions, which glibc's are behind, have no version.
+                [version, ..] if !config::has_thread_sanitizer() => {
+                    libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr())
+                }
+                _ => libc::dlsym(libc::RTLD_NEXT, name),
             }
         };
         self.address.store(address, Ordering::Relaxed);

@@ -99,18 +99,12 @@ pub(super) fn open(parent: u32) -> bool {
 fn create(path: &CStr) -> Option<(c_int, usize)> {
     // SAFETY: no arguments.
     let pid = unsafe { libc::getpid() };
-    let mut name = Text::<{ libc::PATH_MAX as usize }>::EMPTY;
+    let mut name = Text::EMPTY;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     let mut file = None;
     for attempt in 0..1000 {
-        name.clear();
-        name.push_numbered(path.to_bytes(), pid as u32);
-        if is_folder(path) {
-            let _ = write!(name, "/{pid}.fairlock");
-        }
-        if attempt > 0 {
-            let _ = write!(name, ".{attempt}");
-        }
+        set_name(&mut name, path, pid as u32, attempt);
+        ATTEMPT.store(attempt, Ordering::Relaxed);
         file = process::open(name.as_c_str(), flags);
         if file.is_some() || process::errno().get() != libc::EEXIST {
             break;
@@ -127,6 +121,36 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
     }
     process::close(file);
     None
+}
+
+type Path = Text<{ libc::PATH_MAX as usize }>;
+
+/// The attempt that made the file.
+static ATTEMPT: AtomicU32 = AtomicU32::new(0);
+
+fn set_name(name: &mut Path, path: &CStr, pid: u32, attempt: u32) {
+    name.clear();
+    name.push_numbered(path.to_bytes(), pid);
+    if is_folder(path) {
+        let _ = write!(name, "/{pid}.fairlock");
+    }
+    if attempt > 0 {
+        let _ = write!(name, ".{attempt}");
+    }
+}
+
+/// Gives the file of a process that has ended without a lock the one name that such files have in a folder: a
+/// build starts thousands of processes, and a record of one of them says as much as all.
+pub(super) fn put_aside(header: &Header) {
+    let Some(path) = config::variable(c"FAIRLOCK_PROFILE").filter(|path| is_folder(path)) else {
+        return;
+    };
+    let (mut from, mut to) = (Path::EMPTY, Path::EMPTY);
+    set_name(&mut from, path, header.pid, ATTEMPT.load(Ordering::Relaxed));
+    to.push_numbered(path.to_bytes(), header.pid);
+    to.push(b"/idle.fairlock");
+    // SAFETY: C strings. Where it fails, the file keeps its name.
+    unsafe { libc::rename(from.as_c_str().as_ptr(), to.as_c_str().as_ptr()) };
 }
 
 /// How long files of the process may become: writing beyond that would raise a signal.
@@ -163,12 +187,12 @@ fn is_folder(path: &CStr) -> bool {
 }
 
 /// Has the file system find room for this part of the file now: without room, a write to it would
-/// kill the process. Kernels before 5.14 cannot do that.
+/// kill the process. Kernels before 5.14 cannot do that, and sandboxes may refuse it.
 fn populate(start: *mut u8, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: c_int = 23;
     // SAFETY: pages of the mapping; nothing in them changes.
     let populated = unsafe { libc::madvise(start.cast(), bytes, MADV_POPULATE_WRITE) } == 0;
-    populated || process::errno().get() == libc::EINVAL
+    populated || ![libc::EFAULT, libc::ENOMEM].contains(&process::errno().get())
 }
 
 /// As [`populate`], for the first bytes of an entry whose chunk was not.

@@ -15,6 +15,11 @@ static INDEX: Index = Index::new(hash_of);
 /// Of what nobody holds: a lock may have been at the same address.
 static INDEX_OF_OTHERS: Index = Index::new(hash_of);
 
+/// Whether no lock was taken.
+pub(super) fn are_none() -> bool {
+    LOCKS.len() == 0
+}
+
 pub(super) fn forget() {
     LOCKS.forget();
     CONTENTION.forget();

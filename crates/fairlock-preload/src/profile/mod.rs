@@ -67,13 +67,15 @@ pub(crate) fn is_on() -> bool {
     config::profiles()
 }
 
-/// Called when the library is loaded.
+/// Called when the library is loaded. Makes the record: once the program has changed its root or is in a
+/// sandbox, it could not.
 pub(crate) fn start() {
     stack::start();
     let asked = config::variable(c"FAIRLOCK_PROFILE_THRESHOLD");
     if let Some(ns) = asked.and_then(|text| text.to_str().ok()?.parse().ok()) {
         THRESHOLD.store(ns, Ordering::Relaxed);
     }
+    enter_process();
 }
 
 /// Called when the process exits.
@@ -84,6 +86,9 @@ pub(crate) fn end() {
     {
         modules::read_what_is_missed();
         header.ended_ns.store(Preload::now(), Ordering::Relaxed);
+        if locks::are_none() && header.lost.load(Ordering::Relaxed) == 0 {
+            file::put_aside(header);
+        }
     }
 }
 

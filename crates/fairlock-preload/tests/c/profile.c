@@ -2,8 +2,12 @@
 #include "check.h"
 #include <dlfcn.h>
 
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <semaphore.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -525,6 +529,23 @@ static void takes_once(void) {
     CHECK(pthread_mutex_unlock(&the_mutex) == 0);
 }
 
+/* Its first lock, where no file can be opened any more. A user other than root cannot change its root. */
+static void confined(void) {
+    static struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {.len = sizeof steps / sizeof *steps, .filter = steps};
+    CHECK(chroot("/proc/self/fdinfo") == 0 || errno == EPERM);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    takes_once();
+}
+
+static void takes_no_lock(void) {}
+
 static void takes_another(void) {
     pthread_mutex_t *mutex = calloc(1, sizeof *mutex);
     CHECK(mutex && pthread_mutex_lock(mutex) == 0);
@@ -614,5 +635,6 @@ TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"conditions", conditions}, {"semaphores", semaphores}, {"futexes", futexes},
       {"condition_then_mutex", condition_then_mutex},
       {"in_vain", in_vain}, {"handlers", handlers},
-      {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once},
+      {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once}, {"confined", confined},
+      {"takes_no_lock", takes_no_lock},
       {"many_mappings", many_mappings}, {"plugins", plugins}, {"locks_of_plugins", locks_of_plugins})

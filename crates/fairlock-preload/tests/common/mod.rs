@@ -24,7 +24,7 @@ pub(crate) fn compile_library(source: &str) -> PathBuf {
     compile_as(source, &["-shared", "-fPIC"])
 }
 
-fn compile_as(source: &str, what: &[&str]) -> PathBuf {
+pub(crate) fn compile_as(source: &str, what: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let cpp = source.extension().is_some_and(|extension| extension == "cpp");

@@ -11,7 +11,7 @@ mod top;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -54,6 +54,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
         record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
     }
     catch_signals();
+    hand_on_ignored(&mut command);
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
     let pid = child.id();
     let watch = Watch::of(pid);
@@ -128,7 +129,7 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
     command.args(arguments);
     // Libraries that LD_PRELOAD names already stay in it.
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
-    let ours = Some(library.as_os_str().to_owned());
+    let ours = (!program::has_thread_sanitizer(program)).then(|| library.as_os_str().to_owned());
     let all: Vec<_> = [program::wants_first(program), ours, others].into_iter().flatten().collect();
     command.env("LD_PRELOAD", all.join(OsStr::new(":")));
     for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
@@ -244,28 +245,55 @@ fn caught() -> Option<u8> {
     u8::try_from(CAUGHT.load(Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
 }
 
-/// Hands signals on to the program from here on, all that would end this process, which stays for the
-/// report. Those from the terminal reach the program without us. A signal that is ignored, as under nohup,
-/// stays ignored, so that the program finds it so.
-fn catch_signals() {
+/// All signals that would end this process.
+fn ending() -> impl Iterator<Item = libc::c_int> {
     const ENDING: [libc::c_int; 13] = [
         SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO,
         SIGPWR, SIGSTKFLT, SIGXCPU,
     ];
-    for signal in ENDING.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
-        // SAFETY: the action is plain data, filled in before it is used, and all that the handler
-        // does is allowed in a signal handler.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &mut action);
-            if action.sa_sigaction == libc::SIG_IGN {
-                continue;
-            }
-            let handler: extern "C" fn(_, *mut libc::siginfo_t, _) = came;
-            action.sa_sigaction = handler as usize;
-            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
+    ENDING.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+/// Hands on to the program from here on all signals that would end this process, which stays for the report.
+/// Those from the terminal reach the program without us. A signal that is ignored, as under nohup, stays
+/// ignored, so that the program finds it so.
+fn catch_signals() {
+    let handler: extern "C" fn(_, *mut libc::siginfo_t, _) = came;
+    ending().filter(|&signal| !is_ignored(signal)).for_each(|it| handle(it, handler as usize));
+}
+
+/// Hands on those that are ignored, too: a shell's script ignores SIGINT and SIGQUIT for what it starts in the
+/// background, and the program may handle them nevertheless. It still finds them ignored.
+fn hand_on_ignored(command: &mut Command) {
+    let handler: extern "C" fn(_, *mut libc::siginfo_t, _) = came;
+    let ignored: Vec<_> = ending().filter(|&signal| is_ignored(signal)).collect();
+    ignored.iter().for_each(|&signal| handle(signal, handler as usize));
+    let ignore = move || {
+        ignored.iter().for_each(|&signal| handle(signal, libc::SIG_IGN));
+        Ok(())
+    };
+    // SAFETY: between fork and exec it only makes system calls that are allowed in a signal handler.
+    unsafe { command.pre_exec(ignore) };
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: the action is plain data, which is written.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Sets a signal's handler, which is [`came`] or none.
+fn handle(signal: libc::c_int, handler: usize) {
+    // SAFETY: the action is plain data, filled in before it is used, and all that the handler does is allowed
+    // in a signal handler.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
     }
 }
 
@@ -286,9 +314,11 @@ extern "C" fn came(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     CAUGHT.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel passes it to a handler that was set with SA_SIGINFO.
     let from_the_kernel = unsafe { (*info).si_code } > 0;
-    // What the terminal sends, it sends to all processes in its foreground; but that of a hang-up only to the
-    // first of them.
-    if from_the_kernel && [SIGINT, SIGQUIT].contains(&signal) {
+    // What the terminal sends, it sends to all processes of the group in its foreground, which a program may
+    // have left; but that of a hang-up only to the first of them.
+    // SAFETY: a number, and none.
+    let in_our_group = || unsafe { libc::getpgid(CHILD.load(Ordering::SeqCst)) == libc::getpgrp() };
+    if from_the_kernel && [SIGINT, SIGQUIT].contains(&signal) && in_our_group() {
         return;
     }
     pass_on(signal);

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use object::LittleEndian;
 use object::elf::{DT_NEEDED, EM_X86_64, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian, Object as _, ObjectSymbol as _};
 use rustix::process::{getegid, geteuid};
 
 use crate::error::Error;
@@ -54,6 +54,12 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
     if raises_privileges(path) {
         return Some("runs with raised privileges: the dynamic linker preloads nothing there");
     }
+    if has_thread_sanitizer(path) {
+        return Some(
+            "is built with ThreadSanitizer, which knows only glibc's locks: the program keeps them, and nothing \
+             is recorded; build it without",
+        );
+    }
     match Image::of(&fs::read(path).ok()?) {
         Image::Dynamic | Image::NoElf => None,
         Image::Static => Some(
@@ -62,6 +68,15 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
         ),
         Image::Foreign => Some("is not for 64-bit x86, and the library is: it will not be loaded"),
     }
+}
+
+/// Whether it was built with ThreadSanitizer.
+pub fn has_thread_sanitizer(path: &Path) -> bool {
+    let Ok(bytes) = fs::read(path) else { return false };
+    let Ok(file) = object::File::parse(&*bytes) else { return false };
+    // Those that the linker left in the program are not dynamic.
+    let mut symbols = file.dynamic_symbols().chain(file.symbols());
+    symbols.any(|symbol| symbol.name_bytes() == Ok(b"__tsan_init"))
 }
 
 /// The library that the program wants before all others, if it wants one: the dynamically linked

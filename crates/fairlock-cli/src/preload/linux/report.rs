@@ -98,9 +98,12 @@ impl Report {
         if self.processes == 0 {
             return match explained {
                 true => String::new(),
-                false => "fairlock: no report: the program was ended by a signal or by _exit, or \
-                          does not use glibc\n"
-                    .into(),
+                false => {
+                    "fairlock: no report: the program was ended by a signal or by _exit, could \
+                          not open the file in its chroot or sandbox, or does not use glibc; a \
+                          profile (without --stats) is there in all but the last of these cases\n"
+                        .into()
+                }
             };
         }
         if self.locks.is_empty() && self.unreadable == 0 {

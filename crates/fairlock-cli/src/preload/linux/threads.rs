@@ -16,7 +16,7 @@ use syscalls::x86_64::Sysno;
 
 use crate::preload::document::{InCall, OfThreads};
 use crate::preload::sum;
-use crate::units::{percent, time};
+use crate::units::{percent_of_tenths, time};
 
 /// How often they are looked at; less often where looking takes long.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -182,12 +182,6 @@ impl Threads {
         self.running + self.in_futexes + elsewhere + self.hidden
     }
 
-    /// In futexes of which nothing is known.
-    fn unknown(&self) -> Duration {
-        let known = self.known.lost_ns.saturating_add(self.known.slept_ns.unwrap_or(0));
-        self.in_futexes.saturating_sub(Duration::from_nanos(known))
-    }
-
     /// The system calls in which most time was slept, and the time.
     fn calls(&self) -> Vec<(String, Duration)> {
         let mut calls: Vec<_> =
@@ -198,52 +192,51 @@ impl Threads {
 
     /// A line, for people; none if nothing was seen.
     pub fn line(&self) -> Option<String> {
-        let all = self.all();
-        if all.is_zero() {
-            return None;
-        }
-        // More may have been waited, by processes and at times that were not looked at.
-        let share = |part: Duration| percent(part.min(all).as_secs_f64() / all.as_secs_f64());
+        let parts = self.document()?;
+        let shares = parts.tenths();
         let mut line = format!(
             "{}, {:.1} threads on average: running or ready {} of their time, lost at locks {}",
-            time(self.ran.as_nanos() as u64),
-            all.as_secs_f64() / self.ran.as_secs_f64(),
-            share(self.running),
-            share(Duration::from_nanos(self.known.lost_ns)),
+            time(parts.watched_ns),
+            self.all().as_secs_f64() / self.ran.as_secs_f64(),
+            percent_of_tenths(shares.running),
+            percent_of_tenths(shares.lost),
         );
         // Writing to a string does not fail.
-        if let Some(slept) = self.known.slept_ns {
-            let slept = share(Duration::from_nanos(slept));
+        if self.known.slept_ns.is_some() {
+            let slept = percent_of_tenths(shares.slept);
             let _ = write!(line, ", waiting for what nobody holds {slept}");
         }
-        let calls = self.calls();
-        let elsewhere = share(calls.iter().map(|&(_, time)| time).sum());
         let _ = write!(
             line,
-            ", in futexes beyond that {}, asleep elsewhere {elsewhere}",
-            share(self.unknown())
+            ", in futexes beyond that {}, asleep elsewhere {}",
+            percent_of_tenths(shares.unknown_futexes),
+            percent_of_tenths(shares.elsewhere.iter().sum()),
         );
-        let most = calls.iter().take(CALLS).map(|(name, time)| format!("{name} {}", share(*time)));
+        let calls = parts.elsewhere.iter().zip(shares.elsewhere).take(CALLS);
+        let most = calls.map(|(of, share)| format!("{} {}", of.call, percent_of_tenths(share)));
         let most = most.collect::<Vec<_>>().join(", ");
         if !most.is_empty() {
             let _ = write!(line, " ({most})");
         }
-        if !self.hidden.is_zero() {
-            let _ = write!(line, ", asleep in unknown places {}", share(self.hidden));
+        if parts.hidden_ns > 0 {
+            let hidden = percent_of_tenths(shares.hidden);
+            let _ = write!(line, ", asleep in unknown places {hidden}");
         }
         Some(line)
     }
 
     /// The same, and what is not known of futexes.
     pub fn text(&self) -> String {
-        let Some(line) = self.line() else { return String::new() };
-        let unknown = match (self.unknown().is_zero(), self.known.slept_ns) {
-            (true, _) => "",
-            (false, Some(_)) => {
+        let (Some(line), Some(parts)) = (self.line(), self.document()) else {
+            return String::new();
+        };
+        let unknown = match (parts.unknown_futexes_ns, self.known.slept_ns) {
+            (0, _) => "",
+            (_, Some(_)) => {
                 "in futexes beyond that, the record has nothing: joins, barriers, and locks of programs \
                  that call the kernel by themselves\n"
             }
-            (false, None) => {
+            (_, None) => {
                 "in futexes beyond that, nothing is counted: conditions, semaphores, joins, and locks that \
                  are not served\n"
             }
@@ -251,19 +244,33 @@ impl Threads {
         format!("\n{line}\n{unknown}")
     }
 
-    /// For a document; none if nothing was seen.
+    /// For a document; none if nothing was seen. What the record knows of waits was seen as something else: as
+    /// sleep in futexes or in unknown places, or, of threads that waited awake, as running.
     pub fn document(&self) -> Option<OfThreads> {
         let ns = |time: Duration| time.as_nanos() as u64;
+        let known = sum([self.known.lost_ns, self.known.slept_ns.unwrap_or(0)]);
+        let mut missing = known;
+        let mut without_known = |time: Duration| {
+            let known = missing.min(ns(time));
+            missing -= known;
+            ns(time) - known
+        };
+        let unknown_futexes_ns = without_known(self.in_futexes);
+        let hidden_ns = without_known(self.hidden);
+        let running_ns = without_known(self.running);
+        // More was waited by processes and at times that were not looked at: as many parts of both are left out.
+        let seen = u128::from(known - missing);
+        let lost_ns = u128::from(self.known.lost_ns) * seen / u128::from(known.max(1));
         let calls = self.calls().into_iter();
         (!self.all().is_zero()).then(|| OfThreads {
             watched_ns: ns(self.ran),
             threads_ns: ns(self.all()),
-            running_ns: ns(self.running),
-            lost_ns: self.known.lost_ns,
-            slept_ns: self.known.slept_ns.unwrap_or(0),
-            unknown_futexes_ns: ns(self.unknown()),
+            running_ns,
+            lost_ns: lost_ns as u64,
+            slept_ns: (seen - lost_ns) as u64,
+            unknown_futexes_ns,
             elsewhere: calls.map(|(call, time)| InCall { call, slept_ns: ns(time) }).collect(),
-            hidden_ns: ns(self.hidden),
+            hidden_ns,
         })
     }
 }
@@ -315,6 +322,51 @@ mod tests {
             (document.threads_ns, document.unknown_futexes_ns),
             (5_000_000_000, 250_000_000)
         );
+    }
+
+    /// A thread that waits awake runs, and what nobody looked at was not seen as anything.
+    #[test]
+    fn shares_of_the_threads_time_add_up_to_it() {
+        let of = |running, in_futexes, hidden, calls: &[u64], known: [u64; 2]| {
+            let elsewhere = calls.iter().enumerate();
+            let [running, in_futexes, hidden] =
+                [running, in_futexes, hidden].map(Duration::from_millis);
+            let threads = Threads {
+                ran: Duration::from_secs(1),
+                running,
+                in_futexes,
+                hidden,
+                elsewhere: elsewhere
+                    .map(|(n, &ms)| (n as u64, Duration::from_millis(ms)))
+                    .collect(),
+                known: Totals::default(),
+            };
+            let [lost_ns, slept_ns] = known.map(|ms| ms * 1_000_000);
+            let threads = threads.with(Totals { lost_ns, slept_ns: Some(slept_ns) });
+            let parts = threads.document().unwrap();
+            let calls = parts.elsewhere.iter().map(|of| of.slept_ns);
+            let asleep = parts.slept_ns + parts.unknown_futexes_ns + parts.hidden_ns;
+            let all = parts.running_ns + parts.lost_ns + asleep + calls.sum::<u64>();
+            assert_eq!(all, parts.threads_ns);
+            threads.line().unwrap()
+        };
+        for line in [
+            of(1, 1, 0, &[1], [0, 0]),
+            of(1, 1, 1, &[1, 1, 1, 1], [0, 0]),
+            of(500, 480, 0, &[20], [300, 210]),
+            of(100, 0, 800, &[], [400, 100]),
+            of(10, 10, 0, &[3], [900, 7_000]),
+        ] {
+            // Those in system calls are within another.
+            let (before, rest) = line.split_once(" (").unwrap_or((&line, ""));
+            let whole = format!("{before}{}", rest.split_once(')').unwrap_or_default().1);
+            let words: Vec<&str> = whole.split([' ', ',']).collect();
+            let shares = words.windows(2).filter(|pair| pair[1] == "%").map(|pair| pair[0]);
+            let tenths = shares.map(|share| share.replace('.', "").parse::<u64>().unwrap());
+            assert_eq!(tenths.sum::<u64>(), 1_000, "{line}");
+        }
+        let awake = of(500, 480, 0, &[20], [300, 210]);
+        assert!(awake.contains("ready 47.0 % of their time, lost at locks 30.0 %"), "{awake}");
     }
 
     #[test]

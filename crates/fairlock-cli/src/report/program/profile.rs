@@ -15,7 +15,7 @@ use crate::preload::place::{Place, file_name};
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
 use crate::results::{Machine, origin};
-use crate::units::{count, digits, percent, several, time};
+use crate::units::{count, digits, percent_of_tenths, several, time};
 use crate::written::Written;
 
 /// A lock of a process.
@@ -205,19 +205,21 @@ fn or_nothing(ns: Option<u64>) -> String {
 
 /// What threads did with their time.
 fn of_threads(threads: &OfThreads) -> (String, Table) {
-    let calls = threads.elsewhere.iter();
-    let calls = calls.map(|of| (format!("asleep in {}", of.call), of.slept_ns));
+    let shares = threads.tenths();
+    let calls = threads.elsewhere.iter().zip(shares.elsewhere);
+    let calls = calls.map(|(of, share)| (format!("asleep in {}", of.call), share, of.slept_ns));
     let parts = [
-        ("running or ready", threads.running_ns),
-        ("lost at locks", threads.lost_ns),
-        ("waiting for what nobody holds", threads.slept_ns),
-        ("in futexes beyond that", threads.unknown_futexes_ns),
-        ("asleep in unknown places", threads.hidden_ns),
+        ("running or ready", shares.running, threads.running_ns),
+        ("lost at locks", shares.lost, threads.lost_ns),
+        ("waiting for what nobody holds", shares.slept, threads.slept_ns),
+        ("in futexes beyond that", shares.unknown_futexes, threads.unknown_futexes_ns),
+        ("asleep in unknown places", shares.hidden, threads.hidden_ns),
     ];
-    let parts = parts.map(|(what, ns)| (what.to_owned(), ns)).into_iter().chain(calls);
-    let share = |ns: u64| percent(ns as f64 / threads.threads_ns.max(1) as f64);
-    let row = |(what, ns): (String, u64)| vec![what, share(ns), time(ns)];
-    let rows: Vec<_> = parts.filter(|(_, ns)| *ns > 0).map(row).collect();
+    let parts =
+        parts.map(|(what, share, ns)| (what.to_owned(), share, ns)).into_iter().chain(calls);
+    let rows = parts.filter(|&(_, _, ns)| ns > 0);
+    let rows =
+        rows.map(|(what, share, ns)| vec![what, percent_of_tenths(share), time(ns)]).collect();
     let name = format!("What threads did in {}", time(threads.watched_ns));
     (name, Table::new(vec!["", "share", "time"], 1, rows))
 }

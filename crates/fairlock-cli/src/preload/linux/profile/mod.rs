@@ -57,8 +57,10 @@ fn runs(pid: u32) -> bool {
 
 /// What a program and its children recorded.
 pub struct Profile {
-    /// The processes in the order in which they began.
+    /// The processes that took locks, in the order in which they began.
     processes: Vec<Process>,
+    /// Whether others were recorded.
+    has_idle: bool,
 }
 
 /// What a process recorded, and the names of its addresses.
@@ -120,7 +122,9 @@ impl Profile {
             let next = after.insert(process.record.pid, process.record.began_ns);
             process.until_ns = process.record.ended_ns.or(next).or(process.until_ns);
         }
-        Self { processes }
+        let all = processes.len();
+        processes.retain(|Process { record, .. }| !record.locks.is_empty() || record.lost > 0);
+        Self { has_idle: processes.len() < all, processes }
     }
 
     /// All locks, those at which most time was lost first.
@@ -317,6 +321,7 @@ mod tests {
     use fairlock_profile::{Asleep, Thread};
 
     use super::*;
+    use crate::layout::assert_fits;
     use crate::preload::document::OfProcess;
 
     thread_local! {
@@ -341,7 +346,13 @@ mod tests {
             longest_held_ns: MOST,
             holds_by_time: waits_by_time.clone(),
             waits_by_time,
-            worst: vec![Wait { began_ns: MOST, waited_ns: MOST, passed: MOST, ..Wait::default() }],
+            worst: vec![Wait {
+                began_ns: MOST,
+                waited_ns: MOST,
+                passed: MOST,
+                name: "waiter".into(),
+                ..Wait::default()
+            }],
         };
         let lock = Lock { address: 8, reads: MOST, writes: MOST, ..Lock::default() };
         let waited = Lock { contention: Some(Box::new(contention)), ..lock.clone() };
@@ -362,7 +373,7 @@ mod tests {
 
     #[test]
     fn numbers_of_a_damaged_record_are_no_panic_in_any_form() {
-        let profile = Profile { processes: vec![damaged(), damaged()] };
+        let profile = Profile { processes: vec![damaged(), damaged()], has_idle: false };
         let most = crate::units::count(u64::MAX);
         let text = profile.text(false, None);
         assert!(text.contains(&format!("taken {most} times")), "{text}");
@@ -370,6 +381,9 @@ mod tests {
             text.contains(&format!("{most} acquisitions and waits are not in the record")),
             "{text}"
         );
+        for width in [80, 120] {
+            assert_fits(&profile.text(false, Some(width)), width);
+        }
         assert_eq!(profile.by_name()["0x8"].lost_ns, u64::MAX);
         for charge in [Charge::Holder, Charge::Waiter] {
             let folded = profile.folded(charge);

@@ -185,7 +185,7 @@ mod tests {
             })
             .collect();
         let names = Names::of(&record, &mut Files::default());
-        Profile { processes: vec![Process { names, record, until_ns: None }] }
+        Profile { processes: vec![Process { names, record, until_ns: None }], has_idle: false }
     }
 
     const SCREEN: Room = Room { columns: Some(80), rows: Some(24) };

@@ -20,8 +20,13 @@ const NOTE: &str = "lost: all waits together; waited: acquisitions that had to w
 
 pub fn text(profile: &Profile, width: Option<usize>) -> String {
     if profile.processes.is_empty() {
-        return "fairlock: no record: the library was not loaded, or the program took no pthread lock\n"
-            .into();
+        return match profile.has_idle {
+            true => "fairlock: the program took no pthread lock\n".into(),
+            false => {
+                "fairlock: no record: the library was not loaded, or has said why it makes none\n"
+                    .into()
+            }
+        };
     }
     let locks = profile.locks();
     let (waited, idle): (Vec<_>, Vec<_>) = locks.into_iter().partition(|seen| seen.waits() > 0);
