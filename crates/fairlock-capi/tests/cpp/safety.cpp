@@ -71,5 +71,5 @@ int main() {
 #elif WRONG == 8
     nested++;
 #endif
-    return seen == 4 ? 0 : 1;
+    return seen == 5 ? 0 : 1;
 }
