@@ -59,6 +59,9 @@ class Printer:
         before = gdb.parameter("scheduler-locking")
         try:
             gdb.execute("set scheduler-locking on", to_string=True)
+        except gdb.error:
+            return "in use; whether it is held is known only while the program runs"
+        try:
             return self.of(int(at))
         except gdb.error as error:
             return f"in use ({error})"

@@ -144,14 +144,20 @@ fn gdb_shows_whether_a_lock_is_held_and_awaited() {
         ("token", "cancelled"),
         ("shared", "{native_ = held by a writer}"),
     ];
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-nx", "-batch", "-x"]).arg(root().join("gdb/fairlock-gdb.py"));
-    gdb.args(["-ex", "break stop_here", "-ex", "run"]);
+    let program = program("cpp/shown.cpp", &flags);
+    let core = program.with_extension("core");
+    let gdb = || {
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-nx", "-batch", "-x"]).arg(root().join("gdb/fairlock-gdb.py")).arg(&program);
+        gdb
+    };
+    let mut running = gdb();
+    running.args(["-ex", "break stop_here", "-ex", "run"]);
     for (name, _) in expected {
-        gdb.args(["-ex", &format!("print {name}")]);
+        running.args(["-ex", &format!("print {name}")]);
     }
-    let output =
-        gdb.args(["-ex", "continue"]).arg(program("cpp/shown.cpp", &flags)).output().unwrap();
+    running.args(["-ex", &format!("generate-core-file {}", core.display())]);
+    let output = running.args(["-ex", "continue"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let shown: Vec<_> = said
         .lines()
@@ -164,6 +170,10 @@ fn gdb_shows_whether_a_lock_is_held_and_awaited() {
         assert!(shown.starts_with(expected), "{name}: {shown}");
     }
     assert!(said.contains("exited normally"), "{output:?}");
+    let output = gdb().arg(&core).args(["-ex", "print written"]).output().unwrap();
+    fs::remove_file(core).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("$1 = in use; whether it is held is known only"), "{output:?}");
 }
 
 /// Where the program from this source goes.
