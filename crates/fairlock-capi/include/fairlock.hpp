@@ -12,6 +12,8 @@
  *   fairlock::range_mutex          one range of a range_lock, for the guards of the standard
  *   fairlock::cancel_token         ends waits from outside; in C++20 std::stop_token does, too
  *   fairlock::downgrade            from std::unique_lock to std::shared_lock, without a gap
+ *   fairlock::lock_guard           as std::lock_guard; shared_lock_guard, for reading. clang's
+ *                                  -Wthread-safety knows them, and not those of the standard
  *
  * timed_mutex, recursive_timed_mutex and shared_timed_mutex are other names of the first
  * three.
@@ -27,6 +29,9 @@
  * Errors that the standard has as exceptions are std::system_error; with -fno-exceptions
  * they end the program, which says why. Giving up what is not held is a mistake of the
  * program, checked by assert.
+ *
+ * clang's -Wthread-safety knows shared_mutex, mutex and recursive_mutex, and what is marked as
+ * guarded: int value FAIRLOCK_THREAD_SAFETY(guarded_by(mutex)); with any attribute of clang's.
  */
 #ifndef FAIRLOCK_HPP
 #define FAIRLOCK_HPP
@@ -60,6 +65,18 @@
 #endif
 
 #include "fairlock.h"
+
+#ifdef __clang__
+#define FAIRLOCK_THREAD_SAFETY(attribute) __attribute__((attribute))
+#else
+#define FAIRLOCK_THREAD_SAFETY(attribute)
+#endif
+#define FAIRLOCK_ACQUIRES FAIRLOCK_THREAD_SAFETY(acquire_capability())
+#define FAIRLOCK_ACQUIRES_SHARED FAIRLOCK_THREAD_SAFETY(acquire_shared_capability())
+#define FAIRLOCK_TRIES FAIRLOCK_THREAD_SAFETY(try_acquire_capability(true))
+#define FAIRLOCK_TRIES_SHARED FAIRLOCK_THREAD_SAFETY(try_acquire_shared_capability(true))
+#define FAIRLOCK_RELEASES FAIRLOCK_THREAD_SAFETY(release_capability())
+#define FAIRLOCK_RELEASES_SHARED FAIRLOCK_THREAD_SAFETY(release_shared_capability())
 
 namespace fairlock {
 
@@ -213,7 +230,7 @@ enum class preset : std::uint32_t {
 };
 
 /* A reader/writer lock: SharedTimedMutex, and more. */
-class shared_mutex {
+class FAIRLOCK_THREAD_SAFETY(capability("shared_mutex")) shared_mutex {
     /* First, as their types follow from what they return. */
     auto write_until() noexcept {
         return [this](int clock, std::timespec const *deadline) {
@@ -241,58 +258,69 @@ class shared_mutex {
     shared_mutex(shared_mutex const &) = delete;
     shared_mutex &operator=(shared_mutex const &) = delete;
 
-    void lock() { detail::check(fairlock_rwlock_write(&native_)); }
-    bool try_lock() { return detail::taken(fairlock_rwlock_try_write(&native_), EBUSY); }
+    void lock() FAIRLOCK_ACQUIRES { detail::check(fairlock_rwlock_write(&native_)); }
+    bool try_lock() FAIRLOCK_TRIES {
+        return detail::taken(fairlock_rwlock_try_write(&native_), EBUSY);
+    }
     template <class Rep, class Period>
-    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) FAIRLOCK_TRIES {
         return detail::taken(detail::wait_for(time, write_until()), ETIMEDOUT);
     }
     template <class Clock, class Duration>
-    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) FAIRLOCK_TRIES {
         return detail::taken(detail::wait_until(time, write_until()), ETIMEDOUT);
     }
-    void unlock() noexcept { detail::succeeds(fairlock_rwlock_unlock_write(&native_)); }
+    void unlock() noexcept FAIRLOCK_RELEASES {
+        detail::succeeds(fairlock_rwlock_unlock_write(&native_));
+    }
 
-    void lock_shared() { detail::check(fairlock_rwlock_read(&native_)); }
-    bool try_lock_shared() { return detail::taken(fairlock_rwlock_try_read(&native_), EBUSY); }
+    void lock_shared() FAIRLOCK_ACQUIRES_SHARED { detail::check(fairlock_rwlock_read(&native_)); }
+    bool try_lock_shared() FAIRLOCK_TRIES_SHARED {
+        return detail::taken(fairlock_rwlock_try_read(&native_), EBUSY);
+    }
     template <class Rep, class Period>
-    bool try_lock_shared_for(std::chrono::duration<Rep, Period> const &time) {
+    bool try_lock_shared_for(std::chrono::duration<Rep, Period> const &time) FAIRLOCK_TRIES_SHARED {
         return detail::taken(detail::wait_for(time, read_until()), ETIMEDOUT);
     }
     template <class Clock, class Duration>
-    bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> const &time) {
+    bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> const &time)
+        FAIRLOCK_TRIES_SHARED {
         return detail::taken(detail::wait_until(time, read_until()), ETIMEDOUT);
     }
-    void unlock_shared() noexcept { detail::succeeds(fairlock_rwlock_unlock_read(&native_)); }
+    void unlock_shared() noexcept FAIRLOCK_RELEASES_SHARED {
+        detail::succeeds(fairlock_rwlock_unlock_read(&native_));
+    }
 
     /* Beyond the standard. Those that can be ended: false if the wait was ended. */
-    bool lock_unless(cancel_token &token) {
+    bool lock_unless(cancel_token &token) FAIRLOCK_TRIES {
         auto const code = fairlock_rwlock_write_cancellable(&native_, token.native_handle());
         return detail::taken(code, ECANCELED);
     }
-    bool lock_shared_unless(cancel_token &token) {
+    bool lock_shared_unless(cancel_token &token) FAIRLOCK_TRIES_SHARED {
         auto const code = fairlock_rwlock_read_cancellable(&native_, token.native_handle());
         return detail::taken(code, ECANCELED);
     }
 #ifdef __cpp_lib_jthread
-    bool lock_unless(std::stop_token stop) {
+    bool lock_unless(std::stop_token stop) FAIRLOCK_TRIES {
         return try_lock() || lock_unless(detail::stop_as_cancel(std::move(stop)).token());
     }
-    bool lock_shared_unless(std::stop_token stop) {
+    bool lock_shared_unless(std::stop_token stop) FAIRLOCK_TRIES_SHARED {
         return try_lock_shared() ||
                lock_shared_unless(detail::stop_as_cancel(std::move(stop)).token());
     }
 #endif
-    bool lock_interruptible() {
+    bool lock_interruptible() FAIRLOCK_TRIES {
         return detail::taken(fairlock_rwlock_write_interruptible(&native_), EINTR);
     }
-    bool lock_shared_interruptible() {
+    bool lock_shared_interruptible() FAIRLOCK_TRIES_SHARED {
         return detail::taken(fairlock_rwlock_read_interruptible(&native_), EINTR);
     }
     /* For a thread that may hold it as a reader already. */
-    void lock_shared_recursive() { detail::check(fairlock_rwlock_read_recursive(&native_)); }
+    void lock_shared_recursive() FAIRLOCK_ACQUIRES_SHARED {
+        detail::check(fairlock_rwlock_read_recursive(&native_));
+    }
     /* From writer to reader, with no other writer in between. */
-    void unlock_and_lock_shared() noexcept {
+    void unlock_and_lock_shared() noexcept FAIRLOCK_RELEASES FAIRLOCK_ACQUIRES_SHARED {
         detail::succeeds(fairlock_rwlock_downgrade(&native_));
     }
 
@@ -307,7 +335,8 @@ using shared_timed_mutex = shared_mutex;
 
 /* Turns a writer's guard into a reader's, with no other writer in between. Throws
  * std::system_error (operation_not_permitted) if it owns nothing. */
-inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &&guard) {
+inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &&guard)
+    FAIRLOCK_THREAD_SAFETY(no_thread_safety_analysis) {
     if (!guard.owns_lock()) {
         detail::check(EPERM);
     }
@@ -317,7 +346,7 @@ inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &
 }
 
 /* A mutex: TimedLockable. Bounded as the reader/writer lock, or by batches of 1, 4 or 8. */
-class mutex {
+class FAIRLOCK_THREAD_SAFETY(capability("mutex")) mutex {
     auto until() noexcept {
         return [this](int clock, std::timespec const *deadline) {
             return fairlock_mutex_lock_until(&native_, clock, deadline);
@@ -335,33 +364,37 @@ class mutex {
     mutex(mutex const &) = delete;
     mutex &operator=(mutex const &) = delete;
 
-    void lock() { detail::check(fairlock_mutex_lock(&native_)); }
-    bool try_lock() { return detail::taken(fairlock_mutex_try_lock(&native_), EBUSY); }
+    void lock() FAIRLOCK_ACQUIRES { detail::check(fairlock_mutex_lock(&native_)); }
+    bool try_lock() FAIRLOCK_TRIES {
+        return detail::taken(fairlock_mutex_try_lock(&native_), EBUSY);
+    }
     template <class Rep, class Period>
-    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) FAIRLOCK_TRIES {
         return detail::taken(detail::wait_for(time, until()), ETIMEDOUT);
     }
     template <class Clock, class Duration>
-    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) FAIRLOCK_TRIES {
         return detail::taken(detail::wait_until(time, until()), ETIMEDOUT);
     }
-    void unlock() noexcept { detail::succeeds(fairlock_mutex_unlock(&native_)); }
+    void unlock() noexcept FAIRLOCK_RELEASES { detail::succeeds(fairlock_mutex_unlock(&native_)); }
 
     /* Beyond the standard. Those that can be ended: false if the wait was ended. */
-    bool lock_unless(cancel_token &token) {
+    bool lock_unless(cancel_token &token) FAIRLOCK_TRIES {
         auto const code = fairlock_mutex_lock_cancellable(&native_, token.native_handle());
         return detail::taken(code, ECANCELED);
     }
 #ifdef __cpp_lib_jthread
-    bool lock_unless(std::stop_token stop) {
+    bool lock_unless(std::stop_token stop) FAIRLOCK_TRIES {
         return try_lock() || lock_unless(detail::stop_as_cancel(std::move(stop)).token());
     }
 #endif
-    bool lock_interruptible() {
+    bool lock_interruptible() FAIRLOCK_TRIES {
         return detail::taken(fairlock_mutex_lock_interruptible(&native_), EINTR);
     }
     /* Those that wait now have it before anyone who comes later. */
-    void unlock_fair() noexcept { detail::succeeds(fairlock_mutex_unlock_fair(&native_)); }
+    void unlock_fair() noexcept FAIRLOCK_RELEASES {
+        detail::succeeds(fairlock_mutex_unlock_fair(&native_));
+    }
 
     using native_handle_type = fairlock_mutex_t *;
     native_handle_type native_handle() noexcept { return &native_; }
@@ -374,14 +407,14 @@ using timed_mutex = mutex;
 
 /* A mutex that a thread may lock again while it holds it: TimedLockable. It is free when its
  * owner has unlocked it as often as it locked it. */
-class recursive_mutex {
+class FAIRLOCK_THREAD_SAFETY(capability("recursive_mutex")) recursive_mutex {
   public:
     constexpr recursive_mutex() noexcept = default;
     recursive_mutex(recursive_mutex const &) = delete;
     recursive_mutex &operator=(recursive_mutex const &) = delete;
 
     /* Throws std::system_error (resource_unavailable_try_again) if it is held too often. */
-    void lock() {
+    void lock() FAIRLOCK_ACQUIRES {
         if (!is_mine()) {
             mutex_.lock();
             first(true);
@@ -389,16 +422,16 @@ class recursive_mutex {
             detail::fail(EAGAIN);
         }
     }
-    bool try_lock() { return is_mine() ? again() : first(mutex_.try_lock()); }
+    bool try_lock() FAIRLOCK_TRIES { return is_mine() ? again() : first(mutex_.try_lock()); }
     template <class Rep, class Period>
-    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) FAIRLOCK_TRIES {
         return is_mine() ? again() : first(mutex_.try_lock_for(time));
     }
     template <class Clock, class Duration>
-    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) FAIRLOCK_TRIES {
         return is_mine() ? again() : first(mutex_.try_lock_until(time));
     }
-    void unlock() noexcept {
+    void unlock() noexcept FAIRLOCK_RELEASES {
         assert(is_mine() && "what is given up must be held");
         if (more_ > 0) {
             more_--;
@@ -434,6 +467,37 @@ class recursive_mutex {
 };
 
 using recursive_timed_mutex = recursive_mutex;
+
+/* As std::lock_guard. */
+template <class Mutex> class FAIRLOCK_THREAD_SAFETY(scoped_lockable) lock_guard {
+  public:
+    explicit lock_guard(Mutex &mutex) FAIRLOCK_THREAD_SAFETY(acquire_capability(mutex))
+        : mutex_(mutex) {
+        mutex.lock();
+    }
+    ~lock_guard() FAIRLOCK_RELEASES { mutex_.unlock(); }
+    lock_guard(lock_guard const &) = delete;
+    lock_guard &operator=(lock_guard const &) = delete;
+
+  private:
+    Mutex &mutex_;
+};
+
+/* The same, for reading. */
+template <class Mutex> class FAIRLOCK_THREAD_SAFETY(scoped_lockable) shared_lock_guard {
+  public:
+    explicit shared_lock_guard(Mutex &mutex)
+        FAIRLOCK_THREAD_SAFETY(acquire_shared_capability(mutex))
+        : mutex_(mutex) {
+        mutex.lock_shared();
+    }
+    ~shared_lock_guard() FAIRLOCK_RELEASES { mutex_.unlock_shared(); }
+    shared_lock_guard(shared_lock_guard const &) = delete;
+    shared_lock_guard &operator=(shared_lock_guard const &) = delete;
+
+  private:
+    Mutex &mutex_;
+};
 
 /* As std::condition_variable, for std::unique_lock<fairlock::mutex>: first come, first
  * notified. A wait does not return for no reason, and one that ends otherwise has not used a
@@ -847,6 +911,13 @@ class range_mutex {
 };
 
 } // namespace fairlock
+
+#undef FAIRLOCK_ACQUIRES
+#undef FAIRLOCK_ACQUIRES_SHARED
+#undef FAIRLOCK_TRIES
+#undef FAIRLOCK_TRIES_SHARED
+#undef FAIRLOCK_RELEASES
+#undef FAIRLOCK_RELEASES_SHARED
 
 #endif /* C++17 */
 #endif /* FAIRLOCK_HPP */

@@ -99,10 +99,92 @@ fn the_headers_cause_no_warning_of_a_strict_build() {
     }
 }
 
+/// In `safety.cpp`. What the headers do themselves causes no warning.
+#[test]
+fn clang_sees_what_is_used_without_its_lock() {
+    cplusplus(&["-std=c++17"], "cpp/safety.cpp");
+    if !is_there("clang++") {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: -Wthread-safety, as there is no clang++\n");
+        return;
+    }
+    let said = |flags: &[&str], source: &str| {
+        let mut compiler = strict("clang++");
+        compiler.args(["-std=c++20", "-Wthread-safety", "-fsyntax-only"]).args(flags);
+        let output = compiler.arg(root().join("tests/cpp").join(source)).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(said(&[], "safety.cpp"), "");
+    for wrong in 1..=8 {
+        let said = said(&[&format!("-DWRONG={wrong}")], "safety.cpp");
+        assert!(said.contains("-Wthread-safety-analysis"), "{wrong} is not reported: {said}");
+    }
+    let said = said(&[], "fairlock.cpp");
+    assert!(!said.contains("fairlock.hpp:"), "{said}");
+}
+
+#[test]
+fn gdb_shows_whether_a_lock_is_held_and_awaited() {
+    let compilers = cplusplus_compilers();
+    let Some(compiler) = compilers.first().filter(|_| is_there("gdb")) else {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: fairlock-gdb.py, as there is no gdb\n");
+        return;
+    };
+    let flags = ["-std=c++17", "-O0"];
+    compile_and_run(strict(compiler), &flags, "cpp/shown.cpp");
+    let expected = [
+        ("untouched", "not used yet"),
+        ("destroyed", "destroyed"),
+        ("freed", "free"),
+        ("copied", "moved, overwritten or never initialised (mark 0x4641"),
+        ("read_by", "held by readers"),
+        ("written", "held by a writer, threads wait"),
+        ("awaited", "held, threads wait"),
+        ("permits", "5 permits"),
+        ("ranges", "ranges are held"),
+        ("token", "cancelled"),
+        ("shared", "{native_ = held by a writer}"),
+    ];
+    let program = program("cpp/shown.cpp", &flags);
+    let core = program.with_extension("core");
+    let gdb = || {
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-nx", "-batch", "-x"]).arg(root().join("gdb/fairlock-gdb.py")).arg(&program);
+        gdb
+    };
+    let mut running = gdb();
+    running.args(["-ex", "break stop_here", "-ex", "run"]);
+    for (name, _) in expected {
+        running.args(["-ex", &format!("print {name}")]);
+    }
+    running.args(["-ex", &format!("generate-core-file {}", core.display())]);
+    let output = running.args(["-ex", "continue"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let shown: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix('$'))
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(_, shown)| shown)
+        .collect();
+    assert_eq!(shown.len(), expected.len(), "{output:?}");
+    for ((name, expected), shown) in expected.into_iter().zip(shown) {
+        assert!(shown.starts_with(expected), "{name}: {shown}");
+    }
+    assert!(said.contains("exited normally"), "{output:?}");
+    let output = gdb().arg(&core).args(["-ex", "print written"]).output().unwrap();
+    fs::remove_file(core).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("$1 = in use; whether it is held is known only"), "{output:?}");
+}
+
+/// Where the program from this source goes.
+fn program(source: &str, flags: &[&str]) -> PathBuf {
+    let program = source.to_owned() + &flags.concat();
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(program.replace(['/', '.'], "-"))
+}
+
 /// Compiles and runs a program of `tests`.
 fn compile_and_run(mut compiler: Command, flags: &[&str], source: &str) {
-    let program = source.to_owned() + &flags.concat();
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program.replace(['/', '.'], "-"));
+    let program = program(source, flags);
     run(compiler
         .args(["-g", "-O1", "-pthread"])
         .args(flags)

@@ -3,8 +3,7 @@
  * understand pthread's, and see atomic operations as plain ones.
  *
  *   make valgrind        builds fairlock-helgrind.so and fairlock-drd.so in $(OUT)
- *   LD_PRELOAD=.../fairlock-helgrind.so valgrind --tool=helgrind \
- *       --suppressions=.../fairlock.supp PROGRAM
+ *   make install         installs them; docs/guide/c.md says how to use them
  *
  * Valgrind puts these wrappers around the functions of libfairlock.so; the library itself
  * has nothing in it for this, and programs that run without valgrind pay nothing. Known by

@@ -190,6 +190,29 @@ fn table(items: &[Item], ways: &[(&str, Failures)]) -> String {
     text
 }
 
+/// What cargo asks for where a program has `parking_lot = { package = "fairlock", features = […] }`.
+#[test]
+fn each_feature_of_parking_lot_is_one_of_ours() {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(here())
+        .args(["metadata", "--format-version=1", "--locked", "--all-features"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let features_of = |name: &str| -> Vec<Vec<&String>> {
+        let named = packages.iter().filter(|package| package["name"] == name);
+        named.map(|package| package["features"].as_object().unwrap().keys().collect()).collect()
+    };
+    let ours = features_of("fairlock").remove(0);
+    let theirs = features_of("parking_lot");
+    assert_eq!(theirs.len(), 2, "0.12 and 0.13");
+    for feature in theirs.into_iter().flatten() {
+        assert!(ours.contains(&feature), "fairlock has no feature {feature}");
+    }
+}
+
 #[test]
 fn what_is_written_for_parking_lot_moves_by_its_use_lines() {
     let items = items();

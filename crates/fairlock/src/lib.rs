@@ -241,9 +241,7 @@ pub use wait::WaitError;
 /// assert!(fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_read());
 /// assert!(fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_write());
 /// assert!(fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_read_recursive());
-/// assert!(
-///     fairlock::ticket::AdaptiveTicketLock::<fairlock::platform::Native>::new().try_lock()
-/// );
+/// assert!(fairlock::ticket::AdaptiveTicketLock::<fairlock::platform::Native>::new().try_lock());
 /// ```
 #[cfg(doctest)]
 struct AttemptsMustBeUsed;

@@ -178,8 +178,7 @@ mod native {
     /// use fairlock::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
     ///
     /// let lock = RwLock::new((1, "one"));
-    /// let name: MappedRwLockReadGuard<'_, &str> =
-    ///     RwLockReadGuard::map(lock.read(), |pair| &pair.1);
+    /// let name: MappedRwLockReadGuard<'_, &str> = RwLockReadGuard::map(lock.read(), |pair| &pair.1);
     /// assert_eq!(*name, "one");
     /// ```
     pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;

@@ -29,10 +29,8 @@ use crate::{GuardMarker, platform::Native};
 /// use fairlock::stats::{self, Named};
 /// use fairlock::{RawFairMutex, lock_api};
 ///
-/// static TURNS: lock_api::Mutex<Named<RawFairMutex>, u32> = lock_api::Mutex::from_raw(
-///     Named::new("turns", <RawFairMutex as lock_api::RawMutex>::INIT),
-///     0,
-/// );
+/// static TURNS: lock_api::Mutex<Named<RawFairMutex>, u32> =
+///     lock_api::Mutex::from_raw(Named::new("turns", <RawFairMutex as lock_api::RawMutex>::INIT), 0);
 /// *TURNS.lock() += 1;
 /// assert_eq!(stats::snapshot().get("turns").unwrap().writes.acquisitions, 1);
 /// ```
