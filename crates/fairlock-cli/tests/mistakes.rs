@@ -100,8 +100,8 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["bench", "spread", "--among", "0"], "use 1 to 1000000"),
         (&["bench", "idle", "--holder", "awya"], "did you mean 'away'?"),
         (&["bench", "handoff", "--locks", "parkinglot"], "'parking_lot'"),
-        (&["bench", "handoff", "--locks", "defualt"], "'fairlock:default'"),
-        (&["bench", "batch", "--locks", "adptive"], "'fairlock:adaptive'"),
+        (&["bench", "handoff", "--locks", "rwlok"], "'fairlock:rwlock'"),
+        (&["bench", "batch", "--locks", "mutx"], "'fairlock:mutex'"),
         (&["bench", "handoff", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "handoff", "--case", "mixed"], "leave out --case"),
@@ -217,9 +217,9 @@ const CACHE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenari
 
 /// What `bench` writes, as short as it can be.
 const MEASURED: &str = r#"{ "schema": "fairlock/1", "machine": {}, "command": "fairlock bench handoff", "rows": [
-    { "workload": "handoff", "case": "busy", "lock": "fairlock:default", "threads": 2, "side": "write",
+    { "workload": "handoff", "case": "busy", "lock": "fairlock:rwlock", "threads": 2, "side": "write",
       "runs": 1, "ops_per_s": 5.0, "starved_threads": 18446744073709551615 },
-    { "workload": "handoff", "case": "busy", "lock": "fairlock:default", "threads": 4, "side": "write",
+    { "workload": "handoff", "case": "busy", "lock": "fairlock:rwlock", "threads": 4, "side": "write",
       "runs": 1, "ops_per_s": 5.0, "starved_threads": 18446744073709551615 } ] }"#;
 
 #[test]
@@ -243,7 +243,7 @@ fn what_is_read_is_not_overwritten_nor_one_output_by_another() {
     refused(&["bench", &scenario, "--json", &scenario], 2, another);
 
     let (new, same) = (path("new.json"), path("./new.json"));
-    let one = ["sim", "handoff", "--quick", "--case", "sleep", "--locks", "fairlock:default"];
+    let one = ["sim", "handoff", "--quick", "--case", "sleep", "--locks", "fairlock:rwlock"];
     let both = |first: &str, second: &str| {
         let flags = ["--threads", "2", "--json", first, "--trace", second];
         refused(&[&one[..], &flags].concat(), 2, "--json and --trace cannot both go to ");
@@ -266,7 +266,7 @@ fn a_result_for_another_command_and_a_lock_not_in_it_are_named() {
     fs::write(&file, MEASURED).unwrap();
     let file = file.to_str().unwrap();
     refused(&["merge", file], 2, "was measured: give a file of `fairlock sim");
-    let (locks, mend) = ("default,nosuch", "no lock 'nosuch': there are fairlock:default");
+    let (locks, mend) = ("rwlock,nosuch", "no lock 'nosuch': there are fairlock:rwlock");
     refused(&["report", file, "--locks", locks, "-o", "-"], 2, mend);
     let compared = fairlock(&["compare", file, file]);
     assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
@@ -349,7 +349,7 @@ fn no_control_character_of_a_file_or_argument_reaches_the_terminal() {
     let shown = r"\u{1b}[31mred\nsecond";
     let folder = tempfile::tempdir().unwrap();
     let red = scenario(folder.path(), r"\u001b[31mred\nsecond", "work = \"1us\"");
-    let simulated = fairlock(&["sim", &red, "--duration", "1ms", "--locks", "fairlock:default"]);
+    let simulated = fairlock(&["sim", &red, "--duration", "1ms", "--locks", "fairlock:rwlock"]);
     let table = String::from_utf8(simulated.stdout).unwrap();
     assert!(table.contains(shown) && !table.contains('\x1b'), "{table}");
     let wrong = scenario(folder.path(), r"\u001b[31mred\nsecond", "chance = 2");
@@ -358,7 +358,7 @@ fn no_control_character_of_a_file_or_argument_reaches_the_terminal() {
 
     let result = folder.path().join("result.json");
     let name = r"\u001b[31mred\nsecond";
-    fs::write(&result, MEASURED.replace("fairlock:default", name)).unwrap();
+    fs::write(&result, MEASURED.replace("fairlock:rwlock", name)).unwrap();
     let result = result.to_str().unwrap();
     let report = fairlock(&["report", result, "--format", "md", "-o", "-"]);
     let report = String::from_utf8(report.stdout).unwrap();
@@ -406,7 +406,7 @@ fn one_of_a_thing_is_not_said_in_the_plural() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = scenario(folder.path(), "calls", "work = \"1us\"");
     let simulated =
-        fairlock(&["sim", &scenario, "--duration", "1ms", "--locks", "fairlock:default"]);
+        fairlock(&["sim", &scenario, "--duration", "1ms", "--locks", "fairlock:rwlock"]);
     let table = String::from_utf8(simulated.stdout).unwrap();
     assert!(table.contains("in 0 of 1 cell, ") && !table.contains("1 cells"), "{table}");
 }

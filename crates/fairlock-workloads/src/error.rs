@@ -56,7 +56,7 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     })
 }
 
-/// The known name most like `name`, if any is like it at all. `default` is like `fairlock:default`:
+/// The known name most like `name`, if any is like it at all. `rwlok` is like `fairlock:rwlock`:
 /// the part behind the family is compared as well.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = |candidate: &str| {

@@ -134,9 +134,9 @@ impl Makings<'_> {
 fn is_in_use(lock: &str, form: Form) -> bool {
     let of_form: &[&str] = match form {
         Form::RwLock => {
-            &["fairlock:default", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
+            &["fairlock:rwlock", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
         }
-        Form::Mutex => &["fairlock:adaptive", "pthread", "tbb:spin_mutex"],
+        Form::Mutex => &["fairlock:mutex", "pthread", "tbb:spin_mutex"],
         Form::Range => &["fairlock:range", "range-lock", "range-mutex"],
     };
     let of_all = ["std", "parking_lot", "parking_lot_0.12", "abseil", "nsync"];

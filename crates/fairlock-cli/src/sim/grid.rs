@@ -72,7 +72,7 @@ pub fn of_scenario() -> impl Iterator<Item = &'static Grid> {
 pub fn program_base(form: Option<Form>) -> &'static str {
     match form {
         Some(Form::Mutex) => "ref:queue_unfair_park",
-        Some(Form::Range) => "fairlock:default",
+        Some(Form::Range) => "fairlock:rwlock",
         _ => "fairlock:unfair",
     }
 }

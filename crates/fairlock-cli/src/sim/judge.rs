@@ -288,7 +288,7 @@ fn against_best(rows: &Rows<'_>, out: &mut String) {
 
 /// `batch`: the adaptive batch in relation to batches of 8 and to the unfair queue.
 fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
-    for row in rows.iter().filter(|row| row.lock == "fairlock:adaptive") {
+    for row in rows.iter().filter(|row| row.lock == "fairlock:batch_adaptive") {
         for (other, floor) in
             [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97), ("ref:queue_unfair_park", 0.97)]
         {
@@ -297,7 +297,7 @@ fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
                 let mark = if ratios.iter().any(|&r| r < floor) { "below" } else { "at least" };
                 let ratios = range(ratios, two_digits);
                 out.push_str(&format!(
-                    "{mark} {floor}: {}, fairlock:adaptive in relation to {other}: {ratios}\n",
+                    "{mark} {floor}: {}, fairlock:batch_adaptive in relation to {other}: {ratios}\n",
                     describe(row)
                 ));
             }
@@ -380,13 +380,13 @@ fn scaling(rows: &Rows<'_>, out: &mut String) {
                 ));
             }
         } else if row.case != Case::Array && row.lock == "fairlock:range" {
-            let ratios = relations(rows.seeds, row, rows.of_lock(row, "fairlock:default"));
+            let ratios = relations(rows.seeds, row, rows.of_lock(row, "fairlock:rwlock"));
             if ratios.is_empty() {
                 continue;
             }
             let mark = if ratios.iter().any(|&r| r < 0.97) { "below 0.97" } else { "within 3 %" };
             out.push_str(&format!(
-                "{mark}: {}, fairlock:range in relation to fairlock:default: {}\n",
+                "{mark}: {}, fairlock:range in relation to fairlock:rwlock: {}\n",
                 describe(row),
                 range(ratios, two_digits)
             ));
@@ -427,9 +427,9 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compare::{REAL, relate};
+    use super::super::compare::relate;
     use super::*;
-    use crate::row::{Comparison, Figures};
+    use crate::row::{Comparison, Figures, REAL};
 
     #[test]
     fn what_was_disturbed_or_differs_by_more_counts_apart() {
@@ -452,7 +452,7 @@ mod tests {
         };
         let beside = |threads, measured, disturbed| {
             [
-                cell(10.0, [10.0; 3], None, "fairlock:default", threads),
+                cell(10.0, [10.0; 3], None, "fairlock:rwlock", threads),
                 cell(20.0, measured, disturbed, "fairlock:unfair", threads),
             ]
         };

@@ -12,7 +12,7 @@ use super::flags::SimFlags;
 use super::grid::{self, Grid};
 use super::locks;
 use super::machines;
-use super::real::{self, RealRun};
+use super::real::RealRun;
 use super::unknowns;
 use crate::cell::scenario::Scenario;
 use crate::cell::{Cell, Workload};
@@ -39,8 +39,6 @@ pub struct Plan {
 #[derive(Clone)]
 pub struct SimCell {
     pub cell: Cell,
-    /// The lock to simulate: the cell's, unless that name means another one on real threads.
-    pub lock: String,
     pub machine: Arc<Machine>,
     /// Nanoseconds between two operations of a thread, beyond those of the workload.
     pub gap_ns: u64,
@@ -113,11 +111,9 @@ fn measured(
     machine: &Arc<Machine>,
     flags: &SimFlags,
 ) -> impl Iterator<Item = SimCell> {
-    real.cells(workload).into_iter().map(|cell| SimCell {
-        lock: real::simulated_as(&cell.lock).to_owned(),
-        look_ns: real.look_ns(),
-        ..on(machine, cell, flags)
-    })
+    real.cells(workload)
+        .into_iter()
+        .map(|cell| SimCell { look_ns: real.look_ns(), ..on(machine, cell, flags) })
 }
 
 /// An error if there is nothing to simulate.
@@ -210,8 +206,7 @@ fn on(machine: &Arc<Machine>, cell: Cell, flags: &SimFlags) -> SimCell {
         seed: flags.seed,
         ..cell
     };
-    let lock = cell.lock.clone();
-    SimCell { cell, lock, machine: Arc::clone(machine), gap_ns: 0, halt_tick_ns: 0, look_ns: 0 }
+    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_tick_ns: 0, look_ns: 0 }
 }
 
 /// The locks that were asked for, or else the grid's, as far as they can do this workload.

@@ -69,8 +69,8 @@ pub fn run(
 }
 
 fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
-    let SimCell { cell, lock, machine, gap_ns, halt_tick_ns, look_ns } = cell;
-    let lock = locks::find(lock)?;
+    let SimCell { cell, machine, gap_ns, halt_tick_ns, look_ns } = cell;
+    let lock = locks::find(&cell.lock)?;
     let machine = Arc::clone(machine);
     // SAFETY: this thread runs the cell, whose locks are made for it and dropped with it.
     let testbed =

@@ -218,8 +218,9 @@ fn columns(rows: &Rows<'_>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::REAL;
     use crate::row::growth;
-    use crate::sim::compare::{REAL, baseline, relate};
+    use crate::sim::compare::{baseline, relate};
 
     #[test]
     fn tables_and_judgements_grow_as_the_rows_do() {

@@ -32,7 +32,7 @@ fn json_named_dash_is_stdout_and_the_table_is_elsewhere() {
         assert!(table.contains("longest") && table.contains("fairlock:"), "{args:?}: {table}");
         output.stdout
     };
-    let locks = ["--locks", "fairlock:default", "--json", "-"];
+    let locks = ["--locks", "fairlock:rwlock", "--json", "-"];
     let sim = ["sim", "handoff", "--case", "sleep", "--duration", "1ms"];
     let part = run_there(&[&sim[..], &locks].concat());
     fs::write(dir.path().join("part.json"), &part).unwrap();
@@ -45,7 +45,7 @@ fn json_named_dash_is_stdout_and_the_table_is_elsewhere() {
         assert_eq!(document["schema"], "fairlock/1", "{args:?}");
     }
     let one =
-        [&sim[..], &["--locks", "fairlock:default", "--threads", "2", "--trace", "-"]].concat();
+        [&sim[..], &["--locks", "fairlock:rwlock", "--threads", "2", "--trace", "-"]].concat();
     let trace: Value = serde_json::from_slice(&run_there(&one)).expect("nothing but JSON");
     assert!(trace["traceEvents"].is_array());
     assert_eq!(entries(dir.path()), ["part.json"]);
@@ -106,7 +106,7 @@ fn a_terminal_is_asked_how_wide_it_is() {
     }
     assert!(child.wait().unwrap().success());
     let printed = String::from_utf8(printed).unwrap();
-    assert!(printed.contains("fairlock:default") && widest(&printed) <= 60, "{printed}");
+    assert!(printed.contains("fairlock:rwlock") && widest(&printed) <= 60, "{printed}");
 }
 
 #[test]

@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(policy("published:handoff_after=never,reader_spin=on"), Policy::UNFAIR);
         let phase = "published:reader_spin=off,writer_phase=true";
         assert_eq!(policy(phase), Policy::WRITER_PHASE);
-        assert_eq!(parse("fairlock:default").unwrap(), None);
+        assert_eq!(parse("fairlock:rwlock").unwrap(), None);
         assert_eq!(parse("std").unwrap(), None);
     }
 
