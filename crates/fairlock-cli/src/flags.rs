@@ -69,7 +69,8 @@ impl ProgramFlags {
 #[derive(Args, Clone, Default)]
 pub struct Flags {
     /// Locks to run, separated by commas (see `fairlock locks`), or ours by its parameters:
-    /// tenure:handoff_after=1ms,budget=20 (see `sim`); default: all
+    /// tenure:handoff_after=1ms,budget=20 (see `sim`); default: all (uncontended, think, spread, idle: our
+    /// default locks, and those in use)
     #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::lock(),
           hide_possible_values = true)]
     pub locks: Vec<String>,

@@ -281,6 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn uncontended_runs_the_locks_in_use_unless_told() {
+        let cells = cells_of(&["uncontended"], &Flags::default()).unwrap();
+        let locks = |case| {
+            let of_case = cells.iter().filter(move |cell| cell.case == case);
+            of_case.map(|cell| cell.lock.as_str()).collect::<Vec<_>>()
+        };
+        assert!(locks(Case::Write).starts_with(&["fairlock:rwlock", "fairlock:unfair", "std"]));
+        assert!(locks(Case::Mutex).starts_with(&["fairlock:mutex", "std"]));
+        assert!(locks(Case::Nested).contains(&"parking_lot"));
+        assert!(cells.iter().all(|cell| !cell.lock.starts_with("ref:")));
+        let told = Flags { locks: vec!["ref:bravo".into()], ..Flags::default() };
+        assert!(!cells_of(&["uncontended"], &told).unwrap().is_empty());
+    }
+
+    #[test]
     fn spread_runs_its_grid_for_each_form() {
         let cells = cells_of(&["spread"], &flags()).unwrap();
         let of_form = |form| cells.iter().filter(move |cell| cell.range.form == Some(form));

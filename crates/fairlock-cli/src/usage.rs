@@ -48,6 +48,9 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
             missing.iter().map(|name| name.replace(['<', '>'], "")).collect();
         return format!("{command} needs {}", missing.join(" and "));
     }
+    if let Some(message) = negative(error) {
+        return message;
+    }
     let mut parts: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.starts_with("Usage:") || line.starts_with("For more") {
@@ -62,10 +65,35 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
     let alike = alike(error).map(|near| format!("did you mean '{near}'?"));
     parts.extend(alike.as_deref());
     let text = parts.join("; ");
+    if let Some((said, range)) = text.rsplit_once(" is not in ")
+        && let Some((said, _)) = said.rsplit_once(": ")
+    {
+        let (least, most) = range.split_once("..").unwrap_or((range, ""));
+        return match most.strip_prefix('=') {
+            Some(most) => format!("{said}: use {least} to {most}"),
+            None => format!("{said}: use {least} or more"),
+        };
+    }
+    let digits = "invalid digit found in string";
+    if text.contains("invalid value '-") && text.ends_with(digits) {
+        return format!("{}use a number that is not negative", text.trim_end_matches(digits));
+    }
     let mended = UNREADABLE
         .into_iter()
         .find_map(|(why, mend)| Some(format!("{}{mend}", text.strip_suffix(why)?)));
     mended.unwrap_or(text)
+}
+
+/// What to say of a negative number behind a flag, which the library takes for another flag.
+fn negative(error: &clap::Error) -> Option<String> {
+    let words: Vec<_> = std::env::args().collect();
+    let is_number = |word: &str| {
+        word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let pair = words.windows(2).find(|pair| pair[0].starts_with("--") && is_number(&pair[1]))?;
+    (error.kind() == ErrorKind::UnknownArgument).then(|| {
+        format!("{} {} makes no sense: use a value that is not negative", pair[0], pair[1])
+    })
 }
 
 /// What was meant by a name that there is not, if any is like it.

@@ -53,6 +53,15 @@ fn a_policy_is_simulated_by_its_parameters() {
 }
 
 #[test]
+fn a_sweep_of_a_discipline_leaves_the_other_as_it_is() {
+    let sweep = ["--policy", "tenure,published", "--sweep", "published:handoff_after=1ms..2ms"];
+    let of = |flags: &[&str]| locks(&document(&[&SHORT[..], flags].concat()));
+    let swept = ["published:handoff_after=1ms", "published:handoff_after=2ms"];
+    assert_eq!(of(&sweep), ["tenure", swept[0], swept[1]]);
+    assert_eq!(of(&sweep[2..]), swept);
+}
+
+#[test]
 fn another_policy_does_something_else() {
     let sweep = ["--policy", "tenure:budget=20", "--sweep", "handoff_after=2ms..8ms"];
     let long = ["sim", "handoff", "--case", "sleep", "--duration", "50ms"];

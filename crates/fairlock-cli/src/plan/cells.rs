@@ -2,7 +2,7 @@
 
 use super::Part;
 use super::given::{MOST_THREADS, check_scenario, once, or_default};
-use crate::cell::{Case, Cell, Form, Workload};
+use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::flags::Flags;
@@ -30,7 +30,12 @@ impl Makings<'_> {
     pub fn cells(&self) -> Result<Vec<Cell>, Error> {
         let mut cells = Vec::new();
         for cell in self.configurations()? {
-            let (kind, form) = (cell.kind(), cell.range.form);
+            let kind = cell.kind();
+            let form = cell.range.form.or(match (cell.workload, kind) {
+                (Workload::Uncontended, Kind::Mutex | Kind::Reentrant) => Some(Form::Mutex),
+                (Workload::Uncontended, _) => Some(Form::RwLock),
+                _ => None,
+            });
             let is_wanted = |lock: &&LockEntry| {
                 lock.is(kind) && form.is_none_or(|form| self.is_wanted(lock, form))
             };

@@ -17,7 +17,7 @@ use super::unknowns;
 use crate::cell::scenario::Scenario;
 use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
-use crate::error::{Error, unknown};
+use crate::error::{Error, in_plain_words, unknown};
 use crate::flags::check_are_had;
 use crate::locks::custom;
 use crate::plan::{check_overcommit, check_program, check_scenario, once, within};
@@ -256,7 +256,7 @@ fn find_machine(name: &str) -> Result<Machine, Error> {
         Err(error) if !is_path && !Path::new(name).is_file() => return Err(error),
         Err(_) => Machine::load(name),
     }
-    .map_err(|error| Error::usage(error.to_string()))
+    .map_err(|error| Error::usage(in_plain_words(&error.to_string())))
 }
 
 /// The names of all workloads that can be simulated, and `all`.

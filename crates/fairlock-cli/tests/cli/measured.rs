@@ -38,7 +38,9 @@ fn every_listed_lock_runs() {
     assert!(names().any(|name| name == "fairlock:rwlock") && names().any(|name| name == "std"));
     let all =
         ["bench", "uncontended", "--case", "read,write,mutex", "--secs", "0.05", "--runs", "1"];
-    let document = run_json(&all, 0);
+    let of_one = locks.iter().filter(|(_, about)| !about.trim_start().starts_with("range"));
+    let names = of_one.map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+    let document = run_json(&[&all[..], &["--locks", &names]].concat(), 0);
     for (name, about) in &locks {
         let rows = rows(&document, "lock", name);
         let kinds = about.trim_start();

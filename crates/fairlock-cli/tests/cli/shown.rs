@@ -241,3 +241,24 @@ fn the_main_job_shows_first_who_starves_whom_and_documents_workloads_in_their_or
     run.dedup();
     assert_eq!(run, [("handoff", 60), ("reader-spin", 8), ("reader-spin", 96)]);
 }
+
+/// The first line on stderr, where that is no terminal; the command is ended then.
+fn first_line(args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+    let mut child =
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    line
+}
+
+#[test]
+fn how_much_there_is_to_do_is_said_before_it_is_done() {
+    let bench = ["bench", "uncontended", "--case", "read", "--locks", "std", "--secs", "100"];
+    let said = "fairlock: 3 runs take some 5 min; fewer --locks or --quick take less\n";
+    assert_eq!(first_line(&bench), said);
+    let sim = ["sim", "reader-spin", "--seeds", "2", "--locks", "full,handoff"];
+    assert_eq!(first_line(&sim), "fairlock: 84 simulations to do\n");
+}
