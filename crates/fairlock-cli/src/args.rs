@@ -126,6 +126,9 @@ pub enum Command {
     /// Run one cell: JSON in, JSON out (how `bench` runs its children)
     #[command(hide = true)]
     Cell,
+    /// Be busy until stdin is closed (`bench --beside` runs such processes)
+    #[command(hide = true)]
+    Busy,
 }
 
 #[derive(Subcommand)]

@@ -121,7 +121,7 @@ fn build(
     let locks: Vec<LockEntry> =
         once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;
     check(flags)?;
-    let disturbance = Disturbance::background(flags.background)?;
+    let disturbance = Disturbance::beside(flags.beside)?;
     let only = &flags.case;
     let mut tables: Vec<Vec<Cell>> = Vec::new();
     for part in parts {

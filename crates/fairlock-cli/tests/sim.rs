@@ -56,13 +56,13 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--machine", "no/such.toml"], "`fairlock machines`"),
         (&["machines", "show", "skylake80"], "'skylake_80'"),
         (&["machines", "show"], "NAME"),
-        (&["sim", "handoff", "--duration", "0ms"], "100us"),
+        (&["sim", "handoff", "--duration", "0ms"], "use more than zero"),
         (&["sim", "handoff", "--duration", "2h"], "--duration 2h makes no sense"),
         (&["sim", "handoff", "--duration", "300"], "--duration"),
         (&["sim", "handoff", "--duration=-3s"], "--duration"),
         (&["sim", "handoff", "--seeds", "0"], "--seeds"),
-        (&["sim", "handoff", "--background", "65"], "64 at most"),
-        (&["sim", "handoff", "--background", "60"], "for 4000 at most"),
+        (&["sim", "handoff", "--beside", "1001"], "1000 at most"),
+        (&["sim", "handoff", "--threads", "3500", "--beside", "900"], "for 4000 at most"),
         (&["sim", "handoff", "--stolen", "96"], "use 0 to 95"),
         (&["sim", "handoff", "--stolen", "nan"], "use 0 to 95"),
         (&["sim", "batch", "--stolen", "30"], "another --machine"),
@@ -327,7 +327,7 @@ fn a_long_wait_says_what_its_time_went_into() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "300000"];
     let cells = ["--form", "mutex", "--locks", "ref:mcs", "--outside", "1"];
-    let loaded = ["--duration", "60ms", "--background", "1"];
+    let loaded = ["--duration", "60ms", "--beside", "4"];
     let args = [&args[..], &cells, &loaded].concat();
     let (printed, document) = run_json(&args, &dir.path().join("o.json"));
     assert!(printed.contains("waits of more than 1 ms"), "{printed}");
@@ -382,9 +382,9 @@ fn busy_loops_and_the_host_take_their_share_of_the_cpus() {
     };
     let speed = |row: &Value| row["ops_per_s"].as_f64().unwrap();
     let alone = rate(&[], "think");
-    assert!(alone["background"].is_null() && alone["stolen_percent"].is_null(), "{alone}");
-    let beside = rate(&["--background", "1"], "(beside 1 busy loop a CPU)\n");
-    assert_eq!(beside["background"], 1);
+    assert!(alone["beside"].is_null() && alone["stolen_percent"].is_null(), "{alone}");
+    let beside = rate(&["--beside", "4"], "(beside 4 busy loops)\n");
+    assert_eq!(beside["beside"], 4);
     let stolen = rate(&["--stolen", "40"], "(40 % of each CPU stolen)\n");
     assert_eq!(stolen["stolen_percent"], 40.0);
     for (row, left) in [(beside, 0.5), (stolen, 0.6)] {

@@ -154,7 +154,7 @@ fn length(cell: &Cell, flags: &Flags, secs: f64) -> f64 {
     let enough = match cell.workload {
         Workload::Idle => idle::enough_secs(&cell.range),
         Workload::Think | Workload::Spread => {
-            program::enough_secs(cell, machine::cpus(), flags.background)
+            program::enough_secs(cell, machine::cpus(), flags.beside)
         }
         _ => 0.0,
     };

@@ -14,7 +14,6 @@ use crate::cell::{Cell, CellReport};
 use crate::error::{Error, INTERRUPTED};
 use crate::interference::Times;
 use crate::locks::registry;
-use crate::machine;
 use crate::workload::testbed::Real;
 
 /// The hidden subcommand that makes this program a child.
@@ -99,7 +98,7 @@ fn spawn(cell: &Cell, events: &Events<Output>) -> Result<(Child, ChildStdin), Er
 
 /// The path of this program. On Linux that is not the path it was started by: a newer build may
 /// have replaced that file since.
-fn this_program() -> io::Result<PathBuf> {
+pub(super) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
@@ -160,18 +159,20 @@ pub fn serve() -> Result<(), Error> {
 
 fn measure(cell: &Cell) -> Result<CellReport, Error> {
     let lock = registry::find(&cell.lock)?;
-    let _background = Background::begin(cell.disturbance.loops(machine::cpus()))?;
-    let before = Times::now();
+    let background = Background::begin(cell.disturbance.loops())?;
+    let before = Times::now_with(background.processes());
     fairlock::events::set_counting(cell.events);
     let testbed = Real::new(cell);
     let report = lock.run(cell, &testbed)?;
-    let interference = Times::now().zip(before).map(|(after, before)| after.since(&before));
+    let interference = Times::now_with(background.processes())
+        .zip(before)
+        .map(|(after, before)| after.since(&before));
     let (long_waits, events) = (testbed.long_waits(), testbed.events());
     Ok(CellReport { interference, long_waits, events, ..report })
 }
 
 /// Ends this process when the parent ends: then nobody is left to take the result.
-fn end_with_parent() {
+pub(super) fn end_with_parent() {
     std::thread::spawn(|| {
         // The parent writes no more to the pipe, so this ends when the parent does.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());

@@ -6,6 +6,7 @@ mod events;
 pub mod pool;
 pub mod progress;
 
+pub use background::loop_until_parent_ends;
 pub use child::serve;
 pub use events::{Event, Events};
 

@@ -90,9 +90,9 @@ pub struct SimFlags {
     /// wake-up latencies, the gap between operations), and judge over all of them
     #[arg(long, conflicts_with = "real")]
     pub unknowns: bool,
-    /// Simulate beside this many busy loops for each CPU, in threads of their own
+    /// Simulate beside this many busy loops, in threads of their own
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub background: usize,
+    pub beside: usize,
     /// Simulate a host that takes each CPU away for this many percent of the time, 5 ms at once
     /// (or as long as the machine file says)
     #[arg(long, value_name = "PERCENT")]

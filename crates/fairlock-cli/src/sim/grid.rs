@@ -165,7 +165,7 @@ impl Grid {
         for cell in &mut all {
             cell.secs = SECS.max(match self.workload {
                 Workload::Idle => idle::enough_secs(&cell.range),
-                _ => program::enough_secs(cell, machine.cpus(), flags.background),
+                _ => program::enough_secs(cell, machine.cpus(), flags.beside),
             });
         }
         all

@@ -70,7 +70,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     let flags = &SimFlags { locks, ..flags.clone() };
     check(flags)?;
     if let Some(real) = real {
-        real.check_background(flags.background)?;
+        real.check_beside(flags.beside)?;
     }
     let mut cells: Vec<SimCell> = Vec::new();
     for grid in &grids {
@@ -177,7 +177,8 @@ fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
     let stolen = machine.description().stolen.as_ref().filter(|stolen| stolen.share > 0.0);
     Disturbance {
         stolen_percent: stolen.map(|stolen| (stolen.share * 1e6).round() / 1e4),
-        background: (flags.background > 0).then_some(flags.background),
+        beside: (flags.beside > 0).then_some(flags.beside),
+        background: None,
     }
 }
 
@@ -235,11 +236,11 @@ fn check_all_are_used(cells: &[SimCell], flags: &SimFlags) -> Result<(), Error> 
 /// Fails if threads and busy loops together are more than the simulated machine takes.
 fn check_all_fit(cells: &[SimCell]) -> Result<(), Error> {
     for SimCell { cell, machine, .. } in cells {
-        let loops = cell.disturbance.loops(machine.cpus() * machine.guests());
+        let loops = cell.disturbance.loops();
         if loops > 0 && cell.threads + loops > MOST_THREADS {
             return Err(Error::usage(format!(
                 "{} threads beside {loops} busy loops on {} are too many: use a lower \
-                 --background, for {MOST_THREADS} at most",
+                 --beside, for {MOST_THREADS} at most",
                 cell.threads,
                 machine.name()
             )));
@@ -283,7 +284,7 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
     within("--threads", &flags.threads, 1..=MOST_THREADS)?;
     within("--reads", &flags.reads, 0..=100)?;
     check_program(&flags.program, &flags.section, &flags.reads)?;
-    Disturbance::background(flags.background)?;
+    Disturbance::beside(flags.beside)?;
     within("--stolen", flags.stolen.as_slice(), 0.0..=95.0)?;
     within("--cs-load", &flags.cs_load, 0..=1_000_000)?;
     check_overcommit(&flags.overcommit, 64.0)?;

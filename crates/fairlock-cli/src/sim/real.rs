@@ -57,12 +57,18 @@ impl RealRun {
     }
 
     /// Fails if the simulation would run beside fewer or more busy loops than the real run did.
-    pub fn check_background(&self, loops: usize) -> Result<(), Error> {
-        let measured = |row: &Row| row.disturbance.background.unwrap_or(0);
+    pub fn check_beside(&self, loops: usize) -> Result<(), Error> {
+        if self.rows.iter().any(|row| row.disturbance.background.is_some()) {
+            return Err(Error::usage(
+                "the run of --real was made with --background of an earlier version: measure it \
+                 again, with --beside",
+            ));
+        }
+        let measured = |row: &Row| row.disturbance.loops();
         match self.rows.iter().map(measured).find(|&measured| measured != loops) {
             None => Ok(()),
             Some(measured) => Err(Error::usage(format!(
-                "the run of --real was made with --background {measured}: simulate it with the same"
+                "the run of --real was made with --beside {measured}: simulate it with the same"
             ))),
         }
     }

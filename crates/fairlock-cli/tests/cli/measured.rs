@@ -77,8 +77,8 @@ fn what_a_run_was_beside_is_in_table_and_json() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("out.json");
     let json = ["--json", file.to_str().unwrap()];
-    for (background, caption) in [("0", None), ("2", Some("(beside 2 busy loops a CPU)"))] {
-        let beside = ["--background", background];
+    for (loops, caption) in [("0", None), ("2", Some("(beside 2 busy loops)"))] {
+        let beside = ["--beside", loops];
         let output = run(&[&args[..], &few, &TINY, &beside, &json].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let captions = stdout(&output).lines().filter(|line| Some(*line) == caption).count();
@@ -86,8 +86,7 @@ fn what_a_run_was_beside_is_in_table_and_json() {
         let rows = document["rows"].as_array().unwrap();
         assert_eq!(captions, if caption.is_some() { 2 } else { 0 }, "{}", stdout(&output));
         for row in rows {
-            let loops = row["background"].as_u64();
-            assert_eq!(loops.unwrap_or(0).to_string(), background, "{row}");
+            assert_eq!(row["beside"].as_u64().unwrap_or(0).to_string(), loops, "{row}");
         }
     }
 }
