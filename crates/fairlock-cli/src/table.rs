@@ -1,5 +1,6 @@
 //! Results as a table for people; each workload has a form of its own.
 
+pub mod claims;
 pub mod events;
 pub mod program;
 pub mod scenario;
@@ -71,7 +72,7 @@ fn batch(rows: &[&Row], width: Option<usize>) -> String {
         |row: &Row| or_dash(row.overcommit, |x| format!("{}x", (x * 100.0).round() / 100.0));
     let configuration: &[(_, Cell<'_>)] =
         &[("case", &case), ("pauses", &pauses), ("overcommit", &overcommit)];
-    who_gets_it(title, rows, configuration, width)
+    who_gets_it(title, rows, configuration, width) + &claims::batches_of_few_threads(rows)
 }
 
 fn condvar(rows: &[&Row], width: Option<usize>) -> String {
@@ -85,6 +86,7 @@ fn range(rows: &[&Row], width: Option<usize>) -> String {
     let mut out = String::new();
     if !together.is_empty() {
         out.push_str(&range_together(&together, width));
+        out.push_str(&claims::sizes_of_ranges(&together));
         out.push_str(&program::array(&together));
     }
     if !alone.is_empty() {

@@ -217,6 +217,36 @@ fn what_is_no_comparison_does_not_look_like_one() {
     }
 }
 
+/// What the proposals say beside their tables is printed beside ours, whatever comes out.
+#[test]
+fn published_claims_are_beside_ours() {
+    let said = |args: &[&str]| {
+        let output = run(&[&["sim"], args, &["--quick", "--duration", "1ms"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let handoff = said(&["handoff", "--case", "sleep"]);
+    for (lock, figures) in [
+        ("fairlock:unfair", "fewest 1, most 646,000"),
+        ("published:handoff_after=10ms", "fewest 14,450, most 22,648"),
+    ] {
+        let begins = format!("{lock}, operations of a thread: fewest ");
+        let line = handoff.lines().find(|line| line.starts_with(&begins)).expect(&begins);
+        assert!(line.ends_with(&format!(" in 1.00 ms; published, in 5 s: {figures}")), "{line}");
+    }
+    let batch = said(&["batch", "--locks", "batch1,batch4,batch8"]);
+    for lock in ["fairlock:batch4", "fairlock:batch8"] {
+        let begins = format!("threads <= CPUs, {lock} in relation to fairlock:batch1: ");
+        let line = batch.lines().find(|line| line.starts_with(&begins)).expect(&begins);
+        assert!(line.ends_with("published, on bare metal: no significant difference"), "{line}");
+    }
+    let range = said(&["range", "--case", "full_write", "--machine", "opteron_4"]);
+    assert!(
+        range.contains("\nbytes: RangeRwLock ") && range.contains(" (published 40)\n"),
+        "{range}"
+    );
+}
+
 #[test]
 fn think_is_simulated_in_every_form() {
     let dir = tempfile::tempdir().unwrap();

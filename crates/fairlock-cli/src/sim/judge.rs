@@ -8,9 +8,10 @@ use super::null::{self, side_of};
 use super::rows::{Rows, describe};
 use super::{order, published};
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Row, locks};
+use crate::row::{Figures, Row, locks};
 use crate::stats::spearman;
-use crate::units::{range, several, two_digits};
+use crate::table::claims;
+use crate::units::{count, range, several, two_digits};
 use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the published or measured one.
@@ -35,11 +36,13 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
         Workload::Batch => {
             order::of_columns(rows, &mut out);
             of_the_unfair(rows, &mut out);
+            out.push_str(&claims::batches_of_few_threads(rows.all()));
         }
         Workload::DirectIo => latencies(rows, &mut out),
         Workload::Range => {
             signs(rows, &mut out);
             scaling(rows, &mut out);
+            out.push_str(&claims::sizes_of_ranges(rows.all()));
         }
         _ => {}
     }
@@ -218,6 +221,21 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
             out.push_str(&format!(", throughput loss {loss} %"));
         }
         out.push('\n');
+        if let Some((fewest, most)) = published::ops_of_a_thread(row) {
+            let ours = |of: fn(&Figures) -> Option<u64>| {
+                range(row.by_seed.iter().filter_map(of).map(|n| n as f64), |n| count(n as u64))
+            };
+            out.push_str(&format!(
+                "{}, operations of a thread: fewest {}, most {} in {}; published, in 5 s: fewest {}, \
+                 most {}\n",
+                row.lock,
+                ours(|f| f.min_ops),
+                ours(|f| f.max_ops),
+                table::or_dash(row.window_ns, units::time),
+                count(fewest),
+                count(most),
+            ));
+        }
     }
     if rows.iter().any(|row| is_relative(row) && row.comparison.published.is_some()) {
         out.push_str(
@@ -429,7 +447,7 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
 mod tests {
     use super::super::compare::relate;
     use super::*;
-    use crate::row::{Comparison, Figures, REAL};
+    use crate::row::{Comparison, REAL};
 
     #[test]
     fn what_was_disturbed_or_differs_by_more_counts_apart() {
