@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
 
-use super::child::{end_with_parent, this_program};
+use super::process::{end_with_parent, this_program};
 use crate::clock::busy;
 use crate::error::Error;
 

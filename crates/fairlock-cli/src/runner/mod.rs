@@ -4,6 +4,7 @@ mod background;
 mod child;
 mod events;
 pub mod pool;
+mod process;
 pub mod progress;
 
 pub use background::loop_until_parent_ends;

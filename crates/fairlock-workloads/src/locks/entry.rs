@@ -41,6 +41,7 @@ pub struct LockEntry<T = Real> {
 
 impl<T: Runs> LockEntry<T> {
     /// Adds a use, by the type `L`.
+    #[cfg_attr(not(test), allow(clippy::extra_unused_type_parameters))] // tests name the type
     fn with<L>(mut self, kind: Kind, run: Run<T>) -> Self {
         self.uses.push((kind, run));
         #[cfg(test)]
