@@ -86,14 +86,19 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
 
 /// What to say of a negative number behind a flag, which the library takes for another flag.
 fn negative(error: &clap::Error) -> Option<String> {
-    let words: Vec<_> = std::env::args().collect();
-    let is_number = |word: &str| {
-        word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => unknown,
+        _ => return None,
     };
-    let pair = words.windows(2).find(|pair| pair[0].starts_with("--") && is_number(&pair[1]))?;
-    (error.kind() == ErrorKind::UnknownArgument).then(|| {
-        format!("{} {} makes no sense: use a value that is not negative", pair[0], pair[1])
-    })
+    let is_number = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    unknown.strip_prefix('-').filter(|rest| is_number(rest))?;
+    let words: Vec<_> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
+    let pairs = words.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let of_it = |(flag, value): &(&String, &String)| {
+        flag.starts_with("--") && value.starts_with(unknown.as_str())
+    };
+    let (flag, value) = pairs.into_iter().find(of_it)?;
+    Some(format!("{flag} {value} makes no sense: use a value that is not negative"))
 }
 
 /// What was meant by a name that there is not, if any is like it.

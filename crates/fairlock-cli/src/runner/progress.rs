@@ -29,7 +29,7 @@ impl Foretold {
     /// Says that the steps begin.
     pub fn begin(bar: &ProgressBar, what: &str) -> Self {
         let steps = bar.length().unwrap_or(0) as usize;
-        if bar.is_hidden() {
+        if bar.is_hidden() && steps > 1 {
             complain(&format!("{} to do", several(steps, what)));
         }
         Self { began: Instant::now(), is_said: !bar.is_hidden() }

@@ -42,7 +42,9 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
         Workload::Range => {
             signs(rows, &mut out);
             scaling(rows, &mut out);
-            out.push_str(&claims::sizes_of_ranges(rows.all()));
+            if rows.iter().any(|row| row.comparison.published.is_some()) {
+                out.push_str(&claims::sizes_of_ranges(rows.all()));
+            }
         }
         _ => {}
     }
