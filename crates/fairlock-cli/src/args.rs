@@ -14,6 +14,7 @@ use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
+use crate::units::lasting;
 use crate::{json, names, sim, torture};
 
 /// Measures and compares locks.
@@ -81,7 +82,7 @@ pub enum Command {
     /// Measure this machine, and print a machine file for `sim --machine`
     Calibrate {
         /// For how long to measure, with its unit: slow changes of the machine show only in minutes
-        #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration,
+        #[arg(long = "for", value_name = "TIME", value_parser = lasting,
               default_value = "2m")]
         lasting: Duration,
     },
@@ -125,6 +126,9 @@ pub enum Command {
     /// Run one cell: JSON in, JSON out (how `bench` runs its children)
     #[command(hide = true)]
     Cell,
+    /// Be busy until stdin is closed (`bench --beside` runs such processes)
+    #[command(hide = true)]
+    Busy,
 }
 
 #[derive(Subcommand)]

@@ -69,7 +69,8 @@ impl ProgramFlags {
 #[derive(Args, Clone, Default)]
 pub struct Flags {
     /// Locks to run, separated by commas (see `fairlock locks`), or ours by its parameters:
-    /// tenure:handoff_after=1ms,budget=20 (see `sim`); default: all
+    /// tenure:handoff_after=1ms,budget=20 (see `sim`); default: all (uncontended, think, spread, idle: our
+    /// default locks, and those in use)
     #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::lock(),
           hide_possible_values = true)]
     pub locks: Vec<String>,
@@ -114,9 +115,9 @@ pub struct Flags {
     /// Seed of the order of the measurements, and of all that is random in them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Run beside this many busy loops for each CPU, in threads of their own
+    /// Run beside this many busy processes, which want a CPU all the time as other programs do
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub background: usize,
+    pub beside: usize,
     /// Also count what our locks do: sleeps, wake-ups, steals, handoffs; that costs them some speed
     #[arg(long)]
     pub events: bool,

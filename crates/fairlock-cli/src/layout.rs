@@ -395,7 +395,7 @@ mod tests {
     }
 
     const ROWS: [[&str; 5]; 2] =
-        [["fairlock:default", "60", "914", "8 ms", "900-920"], ["std", "60", "611", "90 ms", "-"]];
+        [["fairlock:handoff", "60", "914", "8 ms", "900-920"], ["std", "60", "611", "90 ms", "-"]];
 
     fn at(width: usize) -> String {
         table(&ROWS).titled("title", "note", Some(width))
@@ -409,7 +409,7 @@ mod tests {
             whole,
             "title\n\n\
              lock              threads  kop/s    p99  min-max\n\
-             fairlock:default       60    914   8 ms  900-920\n\
+             fairlock:handoff       60    914   8 ms  900-920\n\
              std                    60    611  90 ms        -\n\
              \nnote\n"
         );
@@ -418,15 +418,15 @@ mod tests {
     #[test]
     fn families_go_first_then_what_rows_share_then_ranks() {
         let narrow = at(47);
-        assert!(narrow.contains("default       60    914   8 ms  900-920\n"), "{narrow}");
+        assert!(narrow.contains("handoff       60    914   8 ms  900-920\n"), "{narrow}");
         assert!(narrow.ends_with("for all: locks without a family are fairlock:\n"));
         let narrow = at(38);
         let shared =
-            "lock     kop/s    p99  min-max\nthreads 60:\ndefault    914   8 ms  900-920\nstd";
+            "lock     kop/s    p99  min-max\nthreads 60:\nhandoff    914   8 ms  900-920\nstd";
         assert!(narrow.contains(shared), "{narrow}");
         assert!(at(29).contains("lock     kop/s    p99\n"), "{}", at(29));
         let narrow = at(20);
-        assert!(narrow.contains("lock     kop/s\nthreads 60:\ndefault    914\n"), "{narrow}");
+        assert!(narrow.contains("lock     kop/s\nthreads 60:\nhandoff    914\n"), "{narrow}");
         assert!(narrow.ends_with("; left out are min-max, p99\n"), "{narrow}");
     }
 

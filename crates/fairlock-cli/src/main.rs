@@ -89,6 +89,7 @@ fn main() -> ExitCode {
         Some(Command::Schema { of }) => done(print(of.schema())),
         Some(Command::Man) => done(man()),
         Some(Command::Cell) => done(runner::serve()),
+        Some(Command::Busy) => done(runner::loop_until_parent_ends()),
     };
     result.unwrap_or_else(|error| {
         complain(&error.to_string());

@@ -26,7 +26,7 @@ pub use given::{check_overcommit, check_program, check_scenario, once, or_defaul
 
 /// The locks of the main job: ours, and peers that need no system package.
 const MAIN_LOCKS: &[&str] = &[
-    "fairlock:default",
+    "fairlock:rwlock",
     "fairlock:unfair",
     "fairlock:handoff",
     "fairlock:no_reader_spin",
@@ -121,7 +121,7 @@ fn build(
     let locks: Vec<LockEntry> =
         once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;
     check(flags)?;
-    let disturbance = Disturbance::background(flags.background)?;
+    let disturbance = Disturbance::beside(flags.beside)?;
     let only = &flags.case;
     let mut tables: Vec<Vec<Cell>> = Vec::new();
     for part in parts {
@@ -274,10 +274,25 @@ mod tests {
         // Without names, only the locks that are in use run, not all there are.
         let all = cells_of(&["think"], &Flags::default()).unwrap();
         let locks: Vec<&str> = all.iter().map(|cell| cell.lock.as_str()).collect();
-        for lock in ["fairlock:default", "fairlock:adaptive", "fairlock:range", "std", "pthread"] {
+        for lock in ["fairlock:rwlock", "fairlock:mutex", "fairlock:range", "std", "pthread"] {
             assert!(locks.contains(&lock), "{lock}");
         }
         assert!(!locks.contains(&"ref:mcs") && !locks.contains(&"fairlock:handoff"));
+    }
+
+    #[test]
+    fn uncontended_runs_the_locks_in_use_unless_told() {
+        let cells = cells_of(&["uncontended"], &Flags::default()).unwrap();
+        let locks = |case| {
+            let of_case = cells.iter().filter(move |cell| cell.case == case);
+            of_case.map(|cell| cell.lock.as_str()).collect::<Vec<_>>()
+        };
+        assert!(locks(Case::Write).starts_with(&["fairlock:rwlock", "fairlock:unfair", "std"]));
+        assert!(locks(Case::Mutex).starts_with(&["fairlock:mutex", "std"]));
+        assert!(locks(Case::Nested).contains(&"parking_lot"));
+        assert!(cells.iter().all(|cell| !cell.lock.starts_with("ref:")));
+        let told = Flags { locks: vec!["ref:bravo".into()], ..Flags::default() };
+        assert!(!cells_of(&["uncontended"], &told).unwrap().is_empty());
     }
 
     #[test]
@@ -335,11 +350,11 @@ mod tests {
         let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
         let cells = cells_of(&["all"], &flags("ref:mcs")).unwrap();
         assert!(cells.iter().all(|cell| cell.kind() == Kind::Mutex));
-        let cells = cells_of(&["all"], &flags("fairlock:default")).unwrap();
+        let cells = cells_of(&["all"], &flags("fairlock:rwlock")).unwrap();
         assert!(cells.iter().all(|cell| cell.kind() != Kind::Mutex));
         let error = cells_of(&["handoff"], &flags("ref:mcs")).err().unwrap();
         assert!(error.to_string().contains("is a mutex"), "{error}");
-        let error = cells_of(&["batch"], &flags("fairlock:default")).err().unwrap();
+        let error = cells_of(&["batch"], &flags("fairlock:rwlock")).err().unwrap();
         assert!(error.to_string().contains("is a reader/writer lock"), "{error}");
     }
 

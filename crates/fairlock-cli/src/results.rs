@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::machine::peer;
-use crate::row::Row;
+use crate::row::{Row, with_names_of_today};
 use crate::sim::canonical;
 use crate::units::several;
 use crate::written::{RESULTS, Written};
@@ -25,6 +25,7 @@ pub struct Results {
     pub command: String,
     #[serde(default)]
     pub interrupted: bool,
+    #[serde(deserialize_with = "with_names_of_today")]
     pub rows: Vec<Row>,
     /// The path that it was read from.
     #[serde(skip)]

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod relation;
+mod renamed;
 pub mod runs;
 mod starved;
 
@@ -18,7 +19,11 @@ use crate::stats::{deviation, jain, median};
 pub use configuration::growth;
 pub use configuration::{Configuration, Index};
 pub use relation::{each, relate, whole};
+pub use renamed::with_names_of_today;
 use runs::ByRun;
+
+/// Stands in the place of a published column's name if the row's figure was measured.
+pub const REAL: &str = "real";
 
 /// The keys of a row in schema `fairlock/1`; those that do not apply are left out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -229,6 +234,11 @@ impl Row {
             setup: self.range,
             side: self.side,
         }
+    }
+
+    /// Whether the figure beside it is of this column.
+    pub fn is_beside(&self, column: &str) -> bool {
+        self.comparison.published_as.as_deref() == Some(column)
     }
 
     /// Whether the machine was busy with something else meanwhile.

@@ -1,5 +1,6 @@
 //! Results as a table for people; each workload has a form of its own.
 
+pub mod claims;
 pub mod events;
 pub mod program;
 pub mod scenario;
@@ -19,7 +20,7 @@ use crate::units::{count, digits, kops, percent, several, time, two_digits};
 const MARK: &str = "x best: speed in relation to the fastest peer of this run that starves nobody";
 const RANGE_MARKS: &str = "wide: write is the one writer of everything, read all others\n\
      x best: speed in relation to the fastest peer of this run that starves nobody\n\
-     x rwsem: in relation to fairlock:default around everything; x one: to one thread";
+     x rwsem: in relation to fairlock:rwlock around everything; x one: to one thread";
 const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what the side does alone; \
      1 = each does half\nx best: total in relation to the fastest peer of this run that starves \
      nobody and scores 0.5 or more";
@@ -71,7 +72,7 @@ fn batch(rows: &[&Row], width: Option<usize>) -> String {
         |row: &Row| or_dash(row.overcommit, |x| format!("{}x", (x * 100.0).round() / 100.0));
     let configuration: &[(_, Cell<'_>)] =
         &[("case", &case), ("pauses", &pauses), ("overcommit", &overcommit)];
-    who_gets_it(title, rows, configuration, width)
+    who_gets_it(title, rows, configuration, width) + &claims::batches_of_few_threads(rows)
 }
 
 fn condvar(rows: &[&Row], width: Option<usize>) -> String {
@@ -85,6 +86,7 @@ fn range(rows: &[&Row], width: Option<usize>) -> String {
     let mut out = String::new();
     if !together.is_empty() {
         out.push_str(&range_together(&together, width));
+        out.push_str(&claims::sizes_of_ranges(&together));
         out.push_str(&program::array(&together));
     }
     if !alone.is_empty() {
@@ -133,7 +135,7 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
             (Column::figure("min-max").rank(1), &spread),
             (Column::figure("x best").rank(4), &ratio),
             (Column::figure("x rwsem").rank(2), &|row| {
-                in_relation(row, "fairlock:default", row.threads)
+                in_relation(row, "fairlock:rwlock", row.threads)
             }),
             (Column::figure("x one").rank(2), &|row| in_relation(row, &row.lock, 1)),
             (Column::figure("starved").rank(3), &starved),

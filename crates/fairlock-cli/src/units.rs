@@ -1,6 +1,7 @@
 //! Figures in human units.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 /// A time: three digits and the unit that suits them.
 pub fn time(ns: u64) -> String {
@@ -10,6 +11,17 @@ pub fn time(ns: u64) -> String {
         _ if ns < 1e6 => format!("{} us", digits(ns / 1e3)),
         _ if ns < 1e9 => format!("{} ms", digits(ns / 1e6)),
         _ => format!("{} s", digits(ns / 1e9)),
+    }
+}
+
+/// Reads for how long to do something, or how often.
+pub fn lasting(text: &str) -> Result<Duration, String> {
+    const MEND: &str = "use a time with its unit, such as 10ms";
+    const MOST: Duration = Duration::from_secs(1_000 * 24 * 60 * 60);
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("use more than zero, such as 10ms".to_owned()),
+        Ok(time) if time > MOST => Err("use 1000days at most".to_owned()),
+        time => time.map_err(|_| MEND.to_owned()),
     }
 }
 

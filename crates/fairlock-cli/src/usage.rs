@@ -48,6 +48,9 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
             missing.iter().map(|name| name.replace(['<', '>'], "")).collect();
         return format!("{command} needs {}", missing.join(" and "));
     }
+    if let Some(message) = negative(error) {
+        return message;
+    }
     let mut parts: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.starts_with("Usage:") || line.starts_with("For more") {
@@ -62,10 +65,40 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
     let alike = alike(error).map(|near| format!("did you mean '{near}'?"));
     parts.extend(alike.as_deref());
     let text = parts.join("; ");
+    if let Some((said, range)) = text.rsplit_once(" is not in ")
+        && let Some((said, _)) = said.rsplit_once(": ")
+    {
+        let (least, most) = range.split_once("..").unwrap_or((range, ""));
+        return match most.strip_prefix('=') {
+            Some(most) => format!("{said}: use {least} to {most}"),
+            None => format!("{said}: use {least} or more"),
+        };
+    }
+    let digits = "invalid digit found in string";
+    if text.contains("invalid value '-") && text.ends_with(digits) {
+        return format!("{}use a number that is not negative", text.trim_end_matches(digits));
+    }
     let mended = UNREADABLE
         .into_iter()
         .find_map(|(why, mend)| Some(format!("{}{mend}", text.strip_suffix(why)?)));
     mended.unwrap_or(text)
+}
+
+/// What to say of a negative number behind a flag, which the library takes for another flag.
+fn negative(error: &clap::Error) -> Option<String> {
+    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(unknown)) => unknown,
+        _ => return None,
+    };
+    let is_number = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    unknown.strip_prefix('-').filter(|rest| is_number(rest))?;
+    let words: Vec<_> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
+    let pairs = words.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let of_it = |(flag, value): &(&String, &String)| {
+        flag.starts_with("--") && value.starts_with(unknown.as_str())
+    };
+    let (flag, value) = pairs.into_iter().find(of_it)?;
+    Some(format!("{flag} {value} makes no sense: use a value that is not negative"))
 }
 
 /// What was meant by a name that there is not, if any is like it.

@@ -6,7 +6,7 @@ use crate::row::{Row, locks};
 use crate::units::{kops, several, time};
 
 /// The lock that the closing words are about.
-const OURS: &str = "fairlock:default";
+const OURS: &str = "fairlock:rwlock";
 
 /// The closing words of the main job: a few lines that say what the tables mean.
 pub fn verdict(rows: &[Row]) -> String {

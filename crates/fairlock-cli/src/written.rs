@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::Error;
+use crate::error::{Error, in_plain_words};
 
 /// What makes results, for messages about files of another kind.
 pub const RESULTS: &str = "`fairlock bench … --json FILE` or `sim … --json FILE`";
@@ -80,7 +80,10 @@ impl<'a> Written<'a> {
         Error::usage(if error.is_eof() {
             format!("{shown} was cut short ({error}): make it again, with {by}")
         } else {
-            format!("{shown} is no result: give a file of {by} ({error})")
+            format!(
+                "{shown} is no result: give a file of {by} ({})",
+                in_plain_words(&error.to_string())
+            )
         })
     }
 }

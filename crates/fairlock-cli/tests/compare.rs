@@ -9,7 +9,7 @@ use fairlock_testing::until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const LOCKS: [&str; 3] = ["fairlock:default", "std", "parking_lot"];
+const LOCKS: [&str; 3] = ["fairlock:rwlock", "std", "parking_lot"];
 const THREADS: [usize; 4] = [2, 8, 32, 96];
 const PAUSES: [u32; 3] = [1, 20, 100];
 const RUNS: usize = 8;
@@ -164,7 +164,7 @@ fn one_cell_that_collapsed_is_found_among_others_that_did_not() {
     let after = folder.file("b.json", &worse);
     let output = compare(&before, &after, &["--fail-on-regression", "20"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    let complaint = "fairlock:default in reader-spin mixed, 8 threads, 20 pauses";
+    let complaint = "fairlock:rwlock in reader-spin mixed, 8 threads, 20 pauses";
     assert!(text(&output).contains(complaint), "{}", text(&output));
 }
 
@@ -253,6 +253,48 @@ fn the_same_file_twice_has_no_change() {
     let output = compare(&file, &file, &["--fail-on-regression", "0"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(line(&output, LOCKS[0]).contains("+0.0 %"), "{}", text(&output));
+}
+
+/// A lock had other names once, and another on the simulated machine than on real threads.
+#[test]
+fn a_result_with_old_names_of_locks_is_compared_with_one_that_has_those_of_today() {
+    let folder = Folder::new();
+    for (old, today, machine, setup) in [
+        ("fairlock:default", "fairlock:rwlock", None, json!({})),
+        (
+            "fairlock:adaptive",
+            "fairlock:mutex",
+            None,
+            json!({ "workload": "batch", "case": "tiny" }),
+        ),
+        ("fairlock:default", "fairlock:full", Some("nvme_8"), json!({})),
+        ("fairlock:adaptive", "fairlock:batch_adaptive", Some("nvme_8"), json!({})),
+        ("fairlock:thin", "fairlock:rwlock", Some("nvme_8"), json!({})),
+        ("fairlock:thin", "fairlock:mutex", Some("nvme_8"), json!({ "form": "mutex" })),
+        ("fairlock:default", "fairlock:rwlock", Some("two_cpu"), json!({ "published_as": "real" })),
+    ] {
+        let named = |lock: &str| {
+            let mut result = result(1, 1.0);
+            let rows = result["rows"].as_array_mut().unwrap();
+            rows.retain(|row| row["lock"] == LOCKS[0]);
+            for row in rows {
+                let row = row.as_object_mut().unwrap();
+                row.insert("lock".to_owned(), lock.into());
+                if let Some(machine) = machine {
+                    row.insert("machine".to_owned(), machine.into());
+                }
+                if setup.get("form").is_some() {
+                    row.insert("workload".to_owned(), "think".into());
+                }
+                row.extend(setup.as_object().unwrap().clone());
+            }
+            folder.file(&format!("{lock}.json"), &result)
+        };
+        let output = compare(&named(old), &named(today), &[]);
+        assert_eq!(output.status.code(), Some(0), "{old}: {}", text(&output));
+        assert!(!text(&output).contains("result only"), "{old}: {}", text(&output));
+        assert!(line(&output, today).contains(" 12 "), "{old}: {}", text(&output));
+    }
 }
 
 /// Of a program with two locks of one name, and one that is held at two places.
@@ -370,7 +412,7 @@ fn a_run_has_the_values_that_a_comparison_needs() {
     let (json, again) = (folder.0.path().join("a.json"), folder.0.path().join("b.json"));
     let bench = |file: &Path, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-        command.args(["bench", "handoff", "--case", "busy", "--locks", "fairlock:default,std"]);
+        command.args(["bench", "handoff", "--case", "busy", "--locks", "fairlock:rwlock,std"]);
         command.args(["--threads", "2", "--secs", "0.1", "--runs", "2", "--json"]);
         command.arg(file).args(more).output().unwrap()
     };

@@ -82,9 +82,17 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["bench", "handoff", "--secs", "NaN"], "use 0.01 to 3600"),
         (&["bench", "handoff", "--runs", "0"], "use 1 to 1000"),
         (&["bench", "handoff", "--threads", "10001"], "use 1 to 10000"),
-        (&["bench", "handoff", "--threads", "-1"], "--help"),
-        (&["bench", "handoff", "--background", "65"], "64 at most"),
-        (&["bench", "handoff", "--background", "some"], "--background"),
+        (&["bench", "handoff", "--threads", "-1"], "--threads -1 makes no sense: use a value that"),
+        (&["bench", "handoff", "--threads", "1,-1"], "use a number that is not negative"),
+        (
+            &["bench", "handoff", "--runs", "-1"],
+            "--runs -1 makes no sense: use a value that is not",
+        ),
+        (&["bench", "batch", "--overcommit", "-1"], "use a value that is not negative"),
+        (&["bench", "handoff", "--cs-load", "99999999999"], ": use 0 to 4294967295"),
+        (&["bench", "uncontended", "--locks", "ref:bravo,nosuch"], "no lock 'nosuch'"),
+        (&["bench", "handoff", "--beside", "1001"], "1000 at most"),
+        (&["bench", "handoff", "--beside", "some"], "use a whole number"),
         (&["bench", "reader-spin", "--threads", "1"], "2 or more"),
         (&["bench", "batch", "--overcommit", "0"], "use more than 0"),
         (&["bench", "batch", "--overcommit", "NaN"], "use more than 0"),
@@ -100,14 +108,33 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["bench", "spread", "--among", "0"], "use 1 to 1000000"),
         (&["bench", "idle", "--holder", "awya"], "did you mean 'away'?"),
         (&["bench", "handoff", "--locks", "parkinglot"], "'parking_lot'"),
-        (&["bench", "handoff", "--locks", "defualt"], "'fairlock:default'"),
-        (&["bench", "batch", "--locks", "adptive"], "'fairlock:adaptive'"),
+        (&["bench", "handoff", "--locks", "rwlok"], "'fairlock:rwlock'"),
+        (&["bench", "batch", "--locks", "mutx"], "'fairlock:mutex'"),
         (&["bench", "handoff", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "handoff", "--case", "mixed"], "leave out --case"),
         (&["bench", "handoff", "--locks", "nosuch"], "`fairlock locks` lists them"),
         (&["bench", "handoff", "--case", "bussy"], "did you mean 'busy'?"),
         (&["sim", "handoff", "--duration", "x"], "such as 10ms"),
+        (&["sim", "handoff", "--duration", "5"], "use a time with its unit, such as 10ms"),
+        (&["sim", "handoff", "--duration", "-5ms"], "--duration -5ms makes no sense: use a value"),
+        (&["sim", "handoff", "--duration", "0"], "use more than zero"),
+        (&["sim", "handoff", "--seeds", "0"], ": use 1 to 1000;"),
+        (
+            &["sim", "handoff", "--sweep", "handoff_after=0ms..16ms"],
+            "which is zero: begin above it",
+        ),
+        (&["sim", "handoff", "--sweep", "handoff_after=9ms..3ms"], "exchange them"),
+        (&["sim", "handoff", "--sweep", "handoff_after"], "such as handoff_after=0.5ms..16ms"),
+        (&["sim", "handoff", "--sweep", "mine:budget=1..2"], "tenure: or of published:"),
+        (
+            &["sim", "handoff", "--sweep", "published:budget=1..2"],
+            "there are handoff_after, reader",
+        ),
+        (&["sim", "--sweep", "budget=1..2"], "name a workload to simulate: handoff,"),
+        (&["calibrate", "--for", "0s"], "use more than zero"),
+        (&["calibrate", "--for", "-1s"], "--for -1s makes no sense: use a value that is not"),
+        (&["calibrate", "--for", "100000000000y"], "use 1000days at most"),
         (&["sim", "handoff", "--machine", "nosuch"], "there are two_cpu"),
         (&["sim", "handoff", "--policy", "tenure:x=1"], "handoff_after"),
         (&["machines", "show", "nosuch"], "there are two_cpu"),
@@ -117,9 +144,13 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["torture", "--overcommit", "2"], "add --real"),
         (&["torture", "--real", "--schedules", "5"], "leave out --schedules"),
         (&["torture", "--real", "--for", "x"], "such as 10ms"),
+        (&["torture", "--real", "--for", "0"], "use more than zero"),
+        (&["torture", "--real", "--for", "100000000000y"], "use 1000days at most"),
         (&["torture", "--real", "--overcommit", "0"], "use more than 0"),
         (&["torture", "--real", "--locks", "mutx"], "did you mean 'mutex'?"),
-        (&["torture", "--schedules", "0"], "--schedules"),
+        (&["torture", "--schedules", "0"], ": use 1 or more;"),
+        (&["top", "--every", "0s", "1"], "use more than zero"),
+        (&["top", "--looks", "0", "1"], ": use 1 to 4294967295;"),
         (&["torture", "--seed", "1", "--schedules", "18446744073709551615"], "2^64"),
         (&["completions", "nosh"], "bash"),
         (&["schema", "nosuch"], "results, profile"),
@@ -217,9 +248,9 @@ const CACHE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenari
 
 /// What `bench` writes, as short as it can be.
 const MEASURED: &str = r#"{ "schema": "fairlock/1", "machine": {}, "command": "fairlock bench handoff", "rows": [
-    { "workload": "handoff", "case": "busy", "lock": "fairlock:default", "threads": 2, "side": "write",
+    { "workload": "handoff", "case": "busy", "lock": "fairlock:rwlock", "threads": 2, "side": "write",
       "runs": 1, "ops_per_s": 5.0, "starved_threads": 18446744073709551615 },
-    { "workload": "handoff", "case": "busy", "lock": "fairlock:default", "threads": 4, "side": "write",
+    { "workload": "handoff", "case": "busy", "lock": "fairlock:rwlock", "threads": 4, "side": "write",
       "runs": 1, "ops_per_s": 5.0, "starved_threads": 18446744073709551615 } ] }"#;
 
 #[test]
@@ -243,7 +274,7 @@ fn what_is_read_is_not_overwritten_nor_one_output_by_another() {
     refused(&["bench", &scenario, "--json", &scenario], 2, another);
 
     let (new, same) = (path("new.json"), path("./new.json"));
-    let one = ["sim", "handoff", "--quick", "--case", "sleep", "--locks", "fairlock:default"];
+    let one = ["sim", "handoff", "--quick", "--case", "sleep", "--locks", "fairlock:rwlock"];
     let both = |first: &str, second: &str| {
         let flags = ["--threads", "2", "--json", first, "--trace", second];
         refused(&[&one[..], &flags].concat(), 2, "--json and --trace cannot both go to ");
@@ -266,7 +297,7 @@ fn a_result_for_another_command_and_a_lock_not_in_it_are_named() {
     fs::write(&file, MEASURED).unwrap();
     let file = file.to_str().unwrap();
     refused(&["merge", file], 2, "was measured: give a file of `fairlock sim");
-    let (locks, mend) = ("default,nosuch", "no lock 'nosuch': there are fairlock:default");
+    let (locks, mend) = ("rwlock,nosuch", "no lock 'nosuch': there are fairlock:rwlock");
     refused(&["report", file, "--locks", locks, "-o", "-"], 2, mend);
     let compared = fairlock(&["compare", file, file]);
     assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
@@ -349,7 +380,7 @@ fn no_control_character_of_a_file_or_argument_reaches_the_terminal() {
     let shown = r"\u{1b}[31mred\nsecond";
     let folder = tempfile::tempdir().unwrap();
     let red = scenario(folder.path(), r"\u001b[31mred\nsecond", "work = \"1us\"");
-    let simulated = fairlock(&["sim", &red, "--duration", "1ms", "--locks", "fairlock:default"]);
+    let simulated = fairlock(&["sim", &red, "--duration", "1ms", "--locks", "fairlock:rwlock"]);
     let table = String::from_utf8(simulated.stdout).unwrap();
     assert!(table.contains(shown) && !table.contains('\x1b'), "{table}");
     let wrong = scenario(folder.path(), r"\u001b[31mred\nsecond", "chance = 2");
@@ -358,11 +389,31 @@ fn no_control_character_of_a_file_or_argument_reaches_the_terminal() {
 
     let result = folder.path().join("result.json");
     let name = r"\u001b[31mred\nsecond";
-    fs::write(&result, MEASURED.replace("fairlock:default", name)).unwrap();
+    fs::write(&result, MEASURED.replace("fairlock:rwlock", name)).unwrap();
     let result = result.to_str().unwrap();
     let report = fairlock(&["report", result, "--format", "md", "-o", "-"]);
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains(shown) && !report.contains('\x1b'), "{report}");
+}
+
+#[test]
+fn what_a_file_should_have_is_said_in_no_words_of_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let whole = "expected a whole number, 0 or more";
+    let scenario = scenario(folder.path(), "calls", "work = \"1us\", times = -1");
+    refused(&["sim", &scenario], 2, whole);
+    let threads = "locks = {}\nthreads = [{ name = \"a\", count = 1, round = [3] }]\n";
+    refused(&["bench", &write("s.toml", threads)], 2, "expected a table");
+    let machine = String::from_utf8(fairlock(&["machines", "show", "two_cpu"]).stdout).unwrap();
+    let wrong = machine.replace("\nsockets = ", "\nsockets = \"x\" # ");
+    refused(&["sim", "handoff", "--machine", &write("m.toml", &wrong)], 2, whole);
+    let wrong = MEASURED.replace("\"threads\": 2", "\"threads\": -2");
+    refused(&["report", &write("r.json", &wrong)], 2, whole);
 }
 
 #[test]
@@ -406,7 +457,7 @@ fn one_of_a_thing_is_not_said_in_the_plural() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = scenario(folder.path(), "calls", "work = \"1us\"");
     let simulated =
-        fairlock(&["sim", &scenario, "--duration", "1ms", "--locks", "fairlock:default"]);
+        fairlock(&["sim", &scenario, "--duration", "1ms", "--locks", "fairlock:rwlock"]);
     let table = String::from_utf8(simulated.stdout).unwrap();
     assert!(table.contains("in 0 of 1 cell, ") && !table.contains("1 cells"), "{table}");
 }

@@ -31,7 +31,7 @@ const SHORT: [&str; 6] = ["sim", "handoff", "--case", "sleep", "--duration", "2m
 
 #[test]
 fn a_policy_is_simulated_by_its_parameters() {
-    let presets = ["--policy", "default,unfair"];
+    let presets = ["--policy", "full,unfair"];
     let parameters = [
         "--policy",
         "tenure:handoff_after=4ms,budget=10,published:handoff_after=never,reader_spin=on",
@@ -50,6 +50,15 @@ fn a_policy_is_simulated_by_its_parameters() {
             assert_eq!(preset[key], parameters[key], "{key}");
         }
     }
+}
+
+#[test]
+fn a_sweep_of_a_discipline_leaves_the_other_as_it_is() {
+    let sweep = ["--policy", "tenure,published", "--sweep", "published:handoff_after=1ms..2ms"];
+    let of = |flags: &[&str]| locks(&document(&[&SHORT[..], flags].concat()));
+    let swept = ["published:handoff_after=1ms", "published:handoff_after=2ms"];
+    assert_eq!(of(&sweep), ["tenure", swept[0], swept[1]]);
+    assert_eq!(of(&sweep[2..]), swept);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn document(rows: Vec<Value>) -> Value {
 
 fn sixty_writers() -> Value {
     document(vec![
-        row("fairlock:default", 60, 914.0, 8.03, 0),
+        row("fairlock:rwlock", 60, 914.0, 8.03, 0),
         row("parking_lot", 60, 912.0, 29.4, 0),
         row("std", 60, 611.0, 90.1, 0),
         row("fairlock:unfair", 60, 950.0, 209.0, 7),
@@ -98,7 +98,7 @@ fn a_page_has_everything_in_it_and_loads_nothing() {
         // The pictures, for who cannot see them, too.
         "Speed against longest wait, handoff: busy",
         "role=\"img\"",
-        "<title>fairlock:default: 914 kop/s, longest wait 8.03 ms, starved 0</title>",
+        "<title>fairlock:rwlock: 914 kop/s, longest wait 8.03 ms, starved 0</title>",
         "Operations of each thread",
         "Waits, handoff: busy",
         "✕ 7 starved",
@@ -126,7 +126,7 @@ fn a_picture_is_an_svg_of_its_own() {
     assert_eq!(svg.matches("class=\"k0\"").count(), 1, "ours as it comes");
     // The one that starves is hollow, and on no front.
     assert_eq!(svg.matches("hollow\" cx").count(), 1);
-    let few = folder.text(&[&results], "few.svg", &["--locks", "default,std"]);
+    let few = folder.text(&[&results], "few.svg", &["--locks", "rwlock,std"]);
     assert_eq!(few.matches("<circle").count(), 2);
 }
 
@@ -160,7 +160,7 @@ fn tables_are_markdown_or_csv() {
     let columns = ["--columns", "kop/s,longest"];
     let markdown = folder.text(&[&results], "tables.md", &columns);
     assert!(markdown.contains("| lock | kop/s | longest |\n|---|---|---|\n"), "{markdown}");
-    assert!(markdown.contains("\n| fairlock:default | 914 | 8.03 ms |\n"), "{markdown}");
+    assert!(markdown.contains("\n| fairlock:rwlock | 914 | 8.03 ms |\n"), "{markdown}");
     assert!(markdown.contains("threads 60") && markdown.contains("version 9.8.7"), "{markdown}");
     let csv = folder.text(&[&results], "all.csv", &[]);
     let mut lines = csv.lines();
@@ -168,7 +168,7 @@ fn tables_are_markdown_or_csv() {
     assert_eq!(heads[..5], ["workload", "case", "lock", "threads", "side"]);
     assert!(heads.contains(&"wait_max_ns") && !heads.contains(&"ops_by_thread"), "{heads:?}");
     assert_eq!(lines.count(), 4);
-    assert!(csv.contains("\nhandoff,busy,fairlock:default,60,write,"), "{csv}");
+    assert!(csv.contains("\nhandoff,busy,fairlock:rwlock,60,write,"), "{csv}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn speed_is_drawn_against_threads_where_they_differ() {
     let folder = Folder::new();
     let mut rows = Vec::new();
     for threads in [4, 16, 64] {
-        rows.push(row("fairlock:default", threads, 900.0, 8.0, 0));
+        rows.push(row("fairlock:rwlock", threads, 900.0, 8.0, 0));
         rows.push(row("std", threads, 2_000.0 / threads as f64, 90.0, 0));
     }
     let results = folder.file("a.json", &document(rows).to_string());
@@ -193,7 +193,7 @@ fn speed_is_drawn_against_threads_where_they_differ() {
 
 #[test]
 fn a_lock_has_one_colour_in_all_pictures_of_a_page() {
-    const LOCKS: [&str; 4] = ["fairlock:default", "parking_lot", "std", "fairlock:unfair"];
+    const LOCKS: [&str; 4] = ["fairlock:rwlock", "parking_lot", "std", "fairlock:unfair"];
     let folder = Folder::new();
     let rows = |locks: &[&str]| {
         let of = |threads| locks.iter().map(move |lock| row(lock, threads, 900.0, 8.0, 0));
@@ -431,7 +431,7 @@ fn what_cannot_be_reported_on_is_refused_with_the_mend() {
         (vec!["report", results, "--format", "md", "--columns", "kops"], 2, "'kop/s'"),
         (vec!["report", results, "--format", "csv", "--columns", "kop/s"], 2, "--format md"),
         (vec!["report", "no-such.json"], 2, "cannot read"),
-        (vec!["report", results, "--locks", "nsync"], 2, "there are fairlock:default, "),
+        (vec!["report", results, "--locks", "nsync"], 2, "there are fairlock:rwlock, "),
         (vec!["report", results, "-o", "no/such/folder/x.html"], 1, "make the folder first"),
         (vec!["report", one.to_str().unwrap(), "--format", "svg"], 1, "two locks or more"),
         (vec!["report", results, "--format", "pdf"], 2, "svg"),

@@ -29,7 +29,7 @@ fn run_json(args: &[&str], file: &Path) -> (String, Value) {
 
 #[test]
 fn a_scenario_has_a_quick_form() {
-    let args = ["sim", CACHE, "--quick", "--duration", "1ms", "--locks", "fairlock:default"];
+    let args = ["sim", CACHE, "--quick", "--duration", "1ms", "--locks", "fairlock:rwlock"];
     let output = run(&args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
@@ -56,13 +56,13 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--machine", "no/such.toml"], "`fairlock machines`"),
         (&["machines", "show", "skylake80"], "'skylake_80'"),
         (&["machines", "show"], "NAME"),
-        (&["sim", "handoff", "--duration", "0ms"], "100us"),
+        (&["sim", "handoff", "--duration", "0ms"], "use more than zero"),
         (&["sim", "handoff", "--duration", "2h"], "--duration 2h makes no sense"),
         (&["sim", "handoff", "--duration", "300"], "--duration"),
         (&["sim", "handoff", "--duration=-3s"], "--duration"),
         (&["sim", "handoff", "--seeds", "0"], "--seeds"),
-        (&["sim", "handoff", "--background", "65"], "64 at most"),
-        (&["sim", "handoff", "--background", "60"], "for 4000 at most"),
+        (&["sim", "handoff", "--beside", "1001"], "1000 at most"),
+        (&["sim", "handoff", "--threads", "3500", "--beside", "900"], "for 4000 at most"),
         (&["sim", "handoff", "--stolen", "96"], "use 0 to 95"),
         (&["sim", "handoff", "--stolen", "nan"], "use 0 to 95"),
         (&["sim", "batch", "--stolen", "30"], "another --machine"),
@@ -188,7 +188,7 @@ fn what_is_no_comparison_does_not_look_like_one() {
     assert_eq!(row["ratio_to_published"].as_f64(), Some(ratio));
 
     // The range in the unit of what it is the range of.
-    let alone = ["sim", "direct-io", "--case", "writer_alone", "--locks", "default"];
+    let alone = ["sim", "direct-io", "--case", "writer_alone", "--locks", "rwlock"];
     let (printed, _) = run_json(&[&alone[..], &["--duration", "5ms"]].concat(), &file);
     let line: Vec<_> = printed.lines().nth(3).unwrap().split_whitespace().collect();
     let rate = line.iter().position(|&word| word == "MB/s").unwrap();
@@ -217,6 +217,36 @@ fn what_is_no_comparison_does_not_look_like_one() {
     }
 }
 
+/// What the proposals say beside their tables is printed beside ours, whatever comes out.
+#[test]
+fn published_claims_are_beside_ours() {
+    let said = |args: &[&str]| {
+        let output = run(&[&["sim"], args, &["--quick", "--duration", "1ms"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let handoff = said(&["handoff", "--case", "sleep"]);
+    for (lock, figures) in [
+        ("fairlock:unfair", "fewest 1, most 646,000"),
+        ("published:handoff_after=10ms", "fewest 14,450, most 22,648"),
+    ] {
+        let begins = format!("{lock}, operations of a thread: fewest ");
+        let line = handoff.lines().find(|line| line.starts_with(&begins)).expect(&begins);
+        assert!(line.ends_with(&format!(" in 1.00 ms; published, in 5 s: {figures}")), "{line}");
+    }
+    let batch = said(&["batch", "--locks", "batch1,batch4,batch8"]);
+    for lock in ["fairlock:batch4", "fairlock:batch8"] {
+        let begins = format!("threads <= CPUs, {lock} in relation to fairlock:batch1: ");
+        let line = batch.lines().find(|line| line.starts_with(&begins)).expect(&begins);
+        assert!(line.ends_with("published, on bare metal: no significant difference"), "{line}");
+    }
+    let range = said(&["range", "--case", "full_write", "--machine", "opteron_4"]);
+    assert!(
+        range.contains("\nbytes: RangeRwLock ") && range.contains(" (published 40)\n"),
+        "{range}"
+    );
+}
+
 #[test]
 fn think_is_simulated_in_every_form() {
     let dir = tempfile::tempdir().unwrap();
@@ -229,7 +259,7 @@ fn think_is_simulated_in_every_form() {
         assert!(of_form.clone().all(|row| row["machine"] == "opteron_4"), "{form}");
         assert!(of_form.any(|row| row["ratio_to_baseline"].is_number()), "{form}");
     }
-    assert!(printed.starts_with("think: ") && printed.contains("fairlock:adaptive"), "{printed}");
+    assert!(printed.starts_with("think: ") && printed.contains("fairlock:mutex"), "{printed}");
 }
 
 /// Nobody waits for ever: a run ends once the last thread is notified that all is over.
@@ -246,7 +276,7 @@ fn condition_variables_are_simulated_on_small_and_large_machines() {
         assert!(printed.contains(machine), "{printed}");
         for case in ["ping_pong", "one_to_many", "queue", "timed_queue", "notify_all", "untimed"] {
             let mut cell = rows.iter().filter(|row| row["machine"] == machine);
-            let ours = |row: &&Value| row["case"] == case && row["lock"] == "fairlock:thin";
+            let ours = |row: &&Value| row["case"] == case && row["lock"] == "fairlock:mutex";
             assert!(cell.any(|row| ours(&row)), "{machine} {case}");
         }
     }
@@ -289,7 +319,7 @@ fn a_wait_is_a_section_and_what_the_free_lock_is_waited_for() {
 fn every_cell_says_how_long_its_lock_was_free_and_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["sim", "all", "--quick", "--duration", "1ms", "--threads", "4", "--locks"];
-    let locks = "default,adaptive,range,ref:rwsem_2017";
+    let locks = "rwlock,mutex,range,ref:rwsem_2017";
     let (printed, document) = run_json(&[&args[..], &[locks]].concat(), &dir.path().join("o.json"));
     let rows = document["rows"].as_array().unwrap();
     let cells = document["grid"]["cells"].as_u64().unwrap();
@@ -302,10 +332,7 @@ fn every_cell_says_how_long_its_lock_was_free_and_waited_for() {
         assert!((0.0..=1.0).contains(&free(&row).unwrap()), "{row}");
         assert!((0.0..=free(&row).unwrap()).contains(&without_cpu), "{row}");
     }
-    assert!(
-        printed.contains("free while waited for, fairlock:default: more than 1 %"),
-        "{printed}"
-    );
+    assert!(printed.contains("free while waited for, fairlock:rwlock: more than 1 %"), "{printed}");
 }
 
 /// The same, seen from the machine and from the two threads.
@@ -330,7 +357,7 @@ fn a_long_wait_says_what_its_time_went_into() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "300000"];
     let cells = ["--form", "mutex", "--locks", "ref:mcs", "--outside", "1"];
-    let loaded = ["--duration", "60ms", "--background", "1"];
+    let loaded = ["--duration", "60ms", "--beside", "4"];
     let args = [&args[..], &cells, &loaded].concat();
     let (printed, document) = run_json(&args, &dir.path().join("o.json"));
     assert!(printed.contains("waits of more than 1 ms"), "{printed}");
@@ -378,16 +405,16 @@ fn busy_loops_and_the_host_take_their_share_of_the_cpus() {
     let args = ["sim", "think", "--machine", "opteron_4", "--form", "mutex", "--threads", "4"];
     let cell = ["--section", "1000", "--outside", "100", "--reads", "0", "--duration", "300ms"];
     let rate = |flags: &[&str], caption: &str| {
-        let locks = ["--locks", "adaptive"];
+        let locks = ["--locks", "mutex"];
         let (printed, document) = run_json(&[&args[..], &cell, &locks, flags].concat(), &file);
         assert!(printed.starts_with(caption), "{printed}");
         document["rows"][0].clone()
     };
     let speed = |row: &Value| row["ops_per_s"].as_f64().unwrap();
     let alone = rate(&[], "think");
-    assert!(alone["background"].is_null() && alone["stolen_percent"].is_null(), "{alone}");
-    let beside = rate(&["--background", "1"], "(beside 1 busy loop a CPU)\n");
-    assert_eq!(beside["background"], 1);
+    assert!(alone["beside"].is_null() && alone["stolen_percent"].is_null(), "{alone}");
+    let beside = rate(&["--beside", "4"], "(beside 4 busy loops)\n");
+    assert_eq!(beside["beside"], 4);
     let stolen = rate(&["--stolen", "40"], "(40 % of each CPU stolen)\n");
     assert_eq!(stolen["stolen_percent"], 40.0);
     for (row, left) in [(beside, 0.5), (stolen, 0.6)] {
@@ -475,7 +502,7 @@ fn a_real_run_takes_the_place_of_the_published_figures() {
             "runs": 1, "ops_per_s": rate,
         })
     };
-    let rows = [row("fairlock:default", 9e5), row("fairlock:unfair", 8e5), row("std", 5e5)];
+    let rows = [row("fairlock:rwlock", 9e5), row("fairlock:unfair", 8e5), row("std", 5e5)];
     let bench = serde_json::json!({ "schema": "fairlock/1", "rows": rows });
     fs::write(&real, bench.to_string()).unwrap();
     let sim = ["sim", "handoff", "--duration", "2ms", "--real", real.to_str().unwrap()];
@@ -578,8 +605,8 @@ fn too_little_memory_for_the_threads_is_told_in_words() {
 fn a_scenario_is_simulated_and_run_group_by_group() {
     let dir = tempfile::tempdir().unwrap();
     let simulated =
-        ["sim", CACHE, "--locks", "default", "--machine", "opteron_4", "--duration", "20ms"];
-    let run = ["bench", CACHE, "--locks", "fairlock:default,std", "--secs", "0.05", "--runs", "1"];
+        ["sim", CACHE, "--locks", "rwlock", "--machine", "opteron_4", "--duration", "20ms"];
+    let run = ["bench", CACHE, "--locks", "fairlock:rwlock,std", "--secs", "0.05", "--runs", "1"];
     for args in [simulated, run] {
         let (table, document) = run_json(&args, &dir.path().join("scenario.json"));
         assert!(table.contains("scenario cache"), "{table}");
@@ -608,7 +635,7 @@ fn data_that_a_lock_guards_has_to_come_from_the_cpu_that_changed_it_last() {
         let file = dir.path().join("data.toml");
         let threads = format!("[[threads]]\nname = \"all\"\ncount = 4\nround = [{step}]");
         fs::write(&file, format!("[locks]\nlock = 2\n{threads}")).unwrap();
-        let sim = ["sim", file.to_str().unwrap(), "--locks", "default", "--duration", "2ms"];
+        let sim = ["sim", file.to_str().unwrap(), "--locks", "rwlock", "--duration", "2ms"];
         let (_, document) = run_json(&sim, &dir.path().join("out.json"));
         document["rows"][0]["ops_per_s"].as_f64().unwrap()
     };
@@ -643,7 +670,7 @@ fn threads_that_come_seldom_are_not_starved() {
                  round = [{ read = \"log\", work = \"1us\" }, { write = \"log\", work = \"1us\" }]\n";
     let file = dir.path().join("audit.toml");
     std::fs::write(&file, audit).unwrap();
-    let args = ["sim", file.to_str().unwrap(), "--locks", "default", "--duration", "5ms"];
+    let args = ["sim", file.to_str().unwrap(), "--locks", "rwlock", "--duration", "5ms"];
     let (table, document) = run_json(&args, &dir.path().join("out.json"));
     let rows = document["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4, "{table}");
@@ -658,7 +685,7 @@ fn results_are_kept_where_other_output_cannot_be_written() {
     let file = folder.path().join("all.json");
     let sim = || {
         let mut sim = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-        sim.args(["sim", "handoff", "--case", "sleep", "--locks", "fairlock:default"]);
+        sim.args(["sim", "handoff", "--case", "sleep", "--locks", "fairlock:rwlock"]);
         sim.args(["--threads", "2", "--duration", "1ms", "--json"]).arg(&file);
         sim
     };

@@ -4,14 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// More busy loops for each CPU leave too little to measure.
-const MOST_BACKGROUND: usize = 64;
+/// More busy loops leave too little to measure.
+const MOST_BESIDE: usize = 1_000;
 
 /// What takes CPU time from the threads of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Disturbance {
-    /// How many busy loops run beside them, for each CPU.
+    /// How many busy loops run beside them: processes, or threads of the simulated machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<usize>,
+    /// Results of earlier versions: busy loops for each CPU, in threads of the same process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<usize>,
     /// Simulated: the share of the time in which a host has taken each CPU, in percent.
@@ -20,29 +23,31 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// The disturbance by `loops` busy loops for each CPU, as on the command line.
-    pub fn background(loops: usize) -> Result<Self, Error> {
-        if loops > MOST_BACKGROUND {
+    /// The disturbance by so many busy loops, as on the command line.
+    pub fn beside(loops: usize) -> Result<Self, Error> {
+        if loops > MOST_BESIDE {
             return Err(Error::usage(format!(
-                "--background {loops} is too many: use {MOST_BACKGROUND} at most"
+                "--beside {loops} is too many: use {MOST_BESIDE} at most"
             )));
         }
-        Ok(Self { background: (loops > 0).then_some(loops), stolen_percent: None })
+        Ok(Self { beside: (loops > 0).then_some(loops), ..Self::default() })
     }
 
-    /// How many busy loops there are on `cpus` CPUs.
-    pub fn loops(self, cpus: usize) -> usize {
-        self.background.unwrap_or(0) * cpus
+    /// How many busy loops there are.
+    pub fn loops(self) -> usize {
+        self.beside.unwrap_or(0)
     }
 
     /// What to say of the disturbance above a table; empty if there is none.
     pub fn caption(self) -> String {
-        let loops = self.background.map(|loops| {
+        let loops = |loops: usize, what: &str| {
             let plural = if loops == 1 { "" } else { "s" };
-            format!("beside {loops} busy loop{plural} a CPU")
-        });
+            format!("beside {loops} busy loop{plural}{what}")
+        };
+        let beside = self.beside.map(|it| loops(it, ""));
+        let background = self.background.map(|it| loops(it, " a CPU"));
         let stolen = self.stolen_percent.map(|percent| format!("{percent} % of each CPU stolen"));
-        let parts: Vec<String> = loops.into_iter().chain(stolen).collect();
+        let parts: Vec<String> = beside.into_iter().chain(background).chain(stolen).collect();
         if parts.is_empty() { String::new() } else { format!("({})\n", parts.join(", ")) }
     }
 }
@@ -53,13 +58,15 @@ mod tests {
 
     #[test]
     fn a_caption_says_what_there_is() {
-        let caption =
-            |background, stolen_percent| Disturbance { background, stolen_percent }.caption();
-        assert_eq!(caption(None, None), "");
-        assert_eq!(caption(Some(1), None), "(beside 1 busy loop a CPU)\n");
+        let caption = |beside, background, stolen_percent| {
+            Disturbance { beside, background, stolen_percent }.caption()
+        };
+        assert_eq!(caption(None, None, None), "");
+        assert_eq!(caption(Some(1), None, None), "(beside 1 busy loop)\n");
+        assert_eq!(caption(None, Some(2), None), "(beside 2 busy loops a CPU)\n");
         assert_eq!(
-            caption(Some(2), Some(30.0)),
-            "(beside 2 busy loops a CPU, 30 % of each CPU stolen)\n"
+            caption(Some(2), None, Some(30.0)),
+            "(beside 2 busy loops, 30 % of each CPU stolen)\n"
         );
     }
 }

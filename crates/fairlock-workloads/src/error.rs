@@ -47,6 +47,26 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What a reader of files says, without the names that types have in programs.
+pub fn in_plain_words(message: &str) -> String {
+    let Some((before, expected)) = message.split_once("expected ") else {
+        return message.to_owned();
+    };
+    let end = |text: &str| text.find([' ', ',', ';']).unwrap_or(text.len());
+    let (word, after) = expected.split_at(end(expected));
+    match word {
+        "usize" | "u64" | "u32" | "u16" | "u8" => {
+            format!("{before}expected a whole number, 0 or more{after}")
+        }
+        "f64" => format!("{before}expected a number{after}"),
+        "struct" => {
+            let after = after.trim_start();
+            format!("{before}expected a table{}", &after[end(after)..])
+        }
+        _ => message.to_owned(),
+    }
+}
+
 /// There is no such name: the error says which name is like it, and all that there are.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let all = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -56,7 +76,7 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     })
 }
 
-/// The known name most like `name`, if any is like it at all. `default` is like `fairlock:default`:
+/// The known name most like `name`, if any is like it at all. `rwlok` is like `fairlock:rwlock`:
 /// the part behind the family is compared as well.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = |candidate: &str| {
@@ -71,4 +91,24 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .filter(|&(score, _)| score > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_of_files_name_no_types() {
+        for (said, plain) in [
+            ("invalid value: integer `-1`, expected usize", ", expected a whole number, 0 or more"),
+            ("x, expected u32 at line 1", "x, expected a whole number, 0 or more at line 1"),
+            ("string \"x\", expected f64", "\"x\", expected a number"),
+            ("integer `3`, expected struct WrittenStep", "`3`, expected a table"),
+            ("integer `3`, expected struct A at line 1", "`3`, expected a table at line 1"),
+            ("expected `spread` or `packed`", "expected `spread` or `packed`"),
+            ("missing field `x`", "missing field `x`"),
+        ] {
+            assert!(in_plain_words(said).ends_with(plain), "{}", in_plain_words(said));
+        }
+    }
 }

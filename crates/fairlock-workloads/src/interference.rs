@@ -44,16 +44,25 @@ pub struct Times {
     total: u64,
     busy: u64,
     stolen: u64,
-    /// The part of `busy` that was this process's.
+    /// The part of `busy` that was of this process, and of those that it runs.
     own: u64,
 }
 
 impl Times {
     /// Up to now; `None` where the system does not say.
     pub fn now() -> Option<Self> {
+        Self::now_with([])
+    }
+
+    /// The same, if the processes `beside` are this process's own doing.
+    pub fn now_with(beside: impl IntoIterator<Item = u32>) -> Option<Self> {
         let of_cpus = std::fs::read_to_string("/proc/stat").ok()?;
-        let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        Self::parse(&of_cpus, &own)
+        let read = |process: &str| std::fs::read_to_string(format!("/proc/{process}/stat")).ok();
+        let mut times = Self::parse(&of_cpus, &read("self")?)?;
+        for process in beside {
+            times.own += used(&read(&process.to_string())?)?;
+        }
+        Some(times)
     }
 
     fn parse(of_cpus: &str, own: &str) -> Option<Self> {
@@ -64,11 +73,7 @@ impl Times {
         let &[user, nice, system, idle, iowait, irq, softirq, stolen] =
             ticks.get(..8)?.first_chunk()?;
         let busy = user + nice + system + irq + softirq;
-        // The name of the program may contain anything, but ends with the last parenthesis.
-        let fields: Vec<&str> = own.rsplit_once(')')?.1.split_whitespace().collect();
-        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        let own = field(11)? + field(12)?;
-        Some(Self { total: busy + idle + iowait + stolen, busy, stolen, own })
+        Some(Self { total: busy + idle + iowait + stolen, busy, stolen, own: used(own)? })
     }
 
     /// What happened after `earlier`.
@@ -86,6 +91,14 @@ impl Times {
             others_percent: percent(busy.saturating_sub(own)),
         }
     }
+}
+
+/// The ticks that a process has used, of the text of its `stat`.
+fn used(stat: &str) -> Option<u64> {
+    // The name of the program may contain anything, but ends with the last parenthesis.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(field(11)? + field(12)?)
 }
 
 #[cfg(test)]
@@ -120,6 +133,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn linux_says_it() {
-        assert!(Times::now().is_some());
+        let alone = Times::now().unwrap().own;
+        assert!(Times::now_with([std::process::id()]).unwrap().own >= 2 * alone);
+        assert_eq!(Times::now_with([u32::MAX]), None);
     }
 }

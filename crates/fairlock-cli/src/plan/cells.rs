@@ -2,7 +2,7 @@
 
 use super::Part;
 use super::given::{MOST_THREADS, check_scenario, once, or_default};
-use crate::cell::{Case, Cell, Form, Workload};
+use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::flags::Flags;
@@ -30,7 +30,12 @@ impl Makings<'_> {
     pub fn cells(&self) -> Result<Vec<Cell>, Error> {
         let mut cells = Vec::new();
         for cell in self.configurations()? {
-            let (kind, form) = (cell.kind(), cell.range.form);
+            let kind = cell.kind();
+            let form = cell.range.form.or(match (cell.workload, kind) {
+                (Workload::Uncontended, Kind::Mutex | Kind::Reentrant) => Some(Form::Mutex),
+                (Workload::Uncontended, _) => Some(Form::RwLock),
+                _ => None,
+            });
             let is_wanted = |lock: &&LockEntry| {
                 lock.is(kind) && form.is_none_or(|form| self.is_wanted(lock, form))
             };
@@ -134,9 +139,9 @@ impl Makings<'_> {
 fn is_in_use(lock: &str, form: Form) -> bool {
     let of_form: &[&str] = match form {
         Form::RwLock => {
-            &["fairlock:default", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
+            &["fairlock:rwlock", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
         }
-        Form::Mutex => &["fairlock:adaptive", "pthread", "tbb:spin_mutex"],
+        Form::Mutex => &["fairlock:mutex", "pthread", "tbb:spin_mutex"],
         Form::Range => &["fairlock:range", "range-lock", "range-mutex"],
     };
     let of_all = ["std", "parking_lot", "parking_lot_0.12", "abseil", "nsync"];
@@ -149,7 +154,7 @@ fn length(cell: &Cell, flags: &Flags, secs: f64) -> f64 {
     let enough = match cell.workload {
         Workload::Idle => idle::enough_secs(&cell.range),
         Workload::Think | Workload::Spread => {
-            program::enough_secs(cell, machine::cpus(), flags.background)
+            program::enough_secs(cell, machine::cpus(), flags.beside)
         }
         _ => 0.0,
     };

@@ -10,8 +10,11 @@ pub mod waited;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+
+use crate::units::lasting;
 
 #[cfg(target_os = "linux")]
 pub use linux::{run, top};
@@ -106,10 +109,10 @@ pub struct TopFlags {
     #[command(flatten)]
     pub locks: LockFlags,
     /// Time between two looks
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub every: humantime::Duration,
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = lasting)]
+    pub every: Duration,
     /// How many looks; without it, as long as the program runs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub looks: Option<u32>,
     /// A program that `fairlock run` or `fairlock top` has started, or that FAIRLOCK_PROFILE told to
     /// record its locks

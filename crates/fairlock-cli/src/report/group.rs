@@ -219,7 +219,7 @@ pub enum Standing {
 
 pub fn standing(lock: &str) -> Standing {
     match lock {
-        "fairlock:default" | "fairlock:adaptive" | "fairlock:range" => Standing::Ours,
+        "fairlock:rwlock" | "fairlock:mutex" | "fairlock:range" => Standing::Ours,
         _ if crate::locks::is_peer(lock) => Standing::Peer,
         _ => Standing::Other,
     }

@@ -76,7 +76,7 @@ pub mod growth {
             rows_of_cell(&mix)
         };
         let of_both = |threads| {
-            [of_lock(threads, "std", 100), of_lock(threads, "fairlock:default", 50)].concat()
+            [of_lock(threads, "std", 100), of_lock(threads, "fairlock:rwlock", 50)].concat()
         };
         let mut rows: Vec<Row> = (1..).flat_map(of_both).take(ROWS).collect();
         ASKED.set(0);

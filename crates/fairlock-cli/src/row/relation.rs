@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn balance_score_comes_from_the_same_locks_rates_alone() {
-        let rows = rows(&mix("fairlock:default", [50, 50], [25, 25]));
-        let total = total(&rows, "fairlock:default");
+        let rows = rows(&mix("fairlock:rwlock", [50, 50], [25, 25]));
+        let total = total(&rows, "fairlock:rwlock");
         assert_eq!(total.figures.balance_score, Some(1.0));
         assert_eq!(total.figures.ops_per_s, Some(150.0));
         let write = rows.iter().find(|r| r.side == Side::Write && r.case == Case::Mixed).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_mix_is_scored_by_its_own_machine() {
         let on = |machine: &str, write| {
-            mix("fairlock:default", [50, 50], write).map(|mut measured| {
+            mix("fairlock:rwlock", [50, 50], write).map(|mut measured| {
                 measured.cell.machine = Some(machine.to_owned());
                 measured
             })
@@ -133,10 +133,10 @@ mod tests {
         let mut all = Vec::from(mix("std", [100, 100], [0, 0]));
         all.extend(mix("parking_lot", [100, 90], [4, 2]));
         all.extend(mix("abseil", [40, 40], [20, 20]));
-        all.extend(mix("fairlock:default", [50, 50], [25, 25]));
+        all.extend(mix("fairlock:rwlock", [50, 50], [25, 25]));
         let rows = rows(&all);
         assert_eq!(total(&rows, "abseil").ratios.ratio_to_best_peer, Some(1.0));
-        assert_eq!(total(&rows, "fairlock:default").ratios.ratio_to_best_peer, Some(1.25));
+        assert_eq!(total(&rows, "fairlock:rwlock").ratios.ratio_to_best_peer, Some(1.25));
         assert_eq!(total(&rows, "std").figures.starved_threads, Some(2));
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn nothing_is_so_many_times_as_fast_as_a_peer_that_did_nothing() {
         let all = [
             measured("std", Case::WriterAlone, None, Some([0, 0])),
-            measured("fairlock:default", Case::WriterAlone, None, Some([40, 35])),
+            measured("fairlock:rwlock", Case::WriterAlone, None, Some([40, 35])),
         ];
         for row in rows(&all) {
             let ratios = (row.ratios.ratio_to_best_peer, row.ratios.ratio_to_fastest_peer);
@@ -157,11 +157,11 @@ mod tests {
         let all = [
             measured("std", Case::WriterAlone, None, Some([100, 0])),
             measured("parking_lot", Case::WriterAlone, None, Some([25, 25])),
-            measured("fairlock:default", Case::WriterAlone, None, Some([40, 35])),
+            measured("fairlock:rwlock", Case::WriterAlone, None, Some([40, 35])),
             measured("ref:tas", Case::WriterAlone, None, Some([200, 200])),
         ];
         let rows = rows(&all);
-        let ours = rows.iter().find(|row| row.lock == "fairlock:default").unwrap();
+        let ours = rows.iter().find(|row| row.lock == "fairlock:rwlock").unwrap();
         assert_eq!(
             (ours.ratios.ratio_to_best_peer, ours.ratios.ratio_to_fastest_peer),
             (Some(1.5), Some(0.75))
@@ -172,7 +172,7 @@ mod tests {
     fn relating_grows_as_the_rows_do() {
         growth::is_linear(Workload::ReaderSpin, |rows| {
             relate(rows);
-            assert!(total(rows, "fairlock:default").ratios.ratio_to_best_peer.is_some());
+            assert!(total(rows, "fairlock:rwlock").ratios.ratio_to_best_peer.is_some());
             assert_eq!(
                 whole(&*rows).len(),
                 rows.iter().filter(|row| row.side == Side::All).count()

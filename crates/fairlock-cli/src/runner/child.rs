@@ -2,7 +2,6 @@
 //! goes to the child's stdin as JSON, and a reply comes from its stdout.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -10,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::events::{Event, Events};
+use super::process::{end_with_parent, this_program};
 use crate::cell::{Cell, CellReport};
-use crate::error::{Error, INTERRUPTED};
+use crate::error::Error;
 use crate::interference::Times;
 use crate::locks::registry;
-use crate::machine;
 use crate::workload::testbed::Real;
 
 /// The hidden subcommand that makes this program a child.
@@ -97,12 +96,6 @@ fn spawn(cell: &Cell, events: &Events<Output>) -> Result<(Child, ChildStdin), Er
     Ok((child, stdin))
 }
 
-/// The path of this program. On Linux that is not the path it was started by: a newer build may
-/// have replaced that file since.
-fn this_program() -> io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
-}
-
 /// Puts the child into a process group of its own: Ctrl-C goes to the parent alone, which ends the
 /// child.
 #[cfg(unix)]
@@ -160,23 +153,16 @@ pub fn serve() -> Result<(), Error> {
 
 fn measure(cell: &Cell) -> Result<CellReport, Error> {
     let lock = registry::find(&cell.lock)?;
-    let _background = Background::begin(cell.disturbance.loops(machine::cpus()))?;
-    let before = Times::now();
+    let background = Background::begin(cell.disturbance.loops())?;
+    let before = Times::now_with(background.processes());
     fairlock::events::set_counting(cell.events);
     let testbed = Real::new(cell);
     let report = lock.run(cell, &testbed)?;
-    let interference = Times::now().zip(before).map(|(after, before)| after.since(&before));
+    let interference = Times::now_with(background.processes())
+        .zip(before)
+        .map(|(after, before)| after.since(&before));
     let (long_waits, events) = (testbed.long_waits(), testbed.events());
     Ok(CellReport { interference, long_waits, events, ..report })
-}
-
-/// Ends this process when the parent ends: then nobody is left to take the result.
-fn end_with_parent() {
-    std::thread::spawn(|| {
-        // The parent writes no more to the pipe, so this ends when the parent does.
-        let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        std::process::exit(i32::from(INTERRUPTED));
-    });
 }
 
 /// Ends the process at a panic: a thread that panics in a lock leaves the others waiting for it.

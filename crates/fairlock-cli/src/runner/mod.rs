@@ -4,8 +4,10 @@ mod background;
 mod child;
 mod events;
 pub mod pool;
+mod process;
 pub mod progress;
 
+pub use background::loop_until_parent_ends;
 pub use child::serve;
 pub use events::{Event, Events};
 
@@ -17,6 +19,7 @@ use rand::seq::SliceRandom;
 
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
+use crate::output::complain;
 use child::End;
 
 /// A cell and the reports of its runs.
@@ -27,6 +30,9 @@ pub struct Measured {
     /// Why a run failed; a cell that failed is not run again.
     pub failure: Option<String>,
 }
+
+/// How long a plan takes of which that is said before it begins.
+const WORTH_SAYING_SECS: f64 = 10.0;
 
 /// How to run cells.
 pub struct Plan {
@@ -48,6 +54,12 @@ pub fn run(plan: Plan, mut done: impl FnMut(&[Measured])) -> Result<bool, Error>
     let mut rng = StdRng::seed_from_u64(plan.seed);
     let cells: usize = plan.tables.iter().map(Vec::len).sum();
     let bar = progress::bar(cells as u64 * u64::from(plan.runs));
+    let secs = |cell: &Cell| cell.secs + cell.warm_up_secs();
+    let in_all = f64::from(plan.runs) * plan.tables.iter().flatten().map(secs).sum::<f64>();
+    if in_all > WORTH_SAYING_SECS {
+        let (runs, in_all) = (bar.length().unwrap_or(0), progress::about(in_all));
+        complain(&format!("{runs} runs take some {in_all}; fewer --locks or --quick take less"));
+    }
     let mut interrupted = false;
 
     for cells in plan.tables {

@@ -3,10 +3,7 @@
 use super::real::RealRun;
 use super::{grid, published};
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Comparison, Configuration, Index, Row, each};
-
-/// Stands in the place of a published column's name if the row's figure was measured.
-pub const REAL: &str = "real";
+use crate::row::{Comparison, Configuration, Index, REAL, Row, each};
 
 /// Puts into each row the published figure, or the measured one if there is a real run.
 pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
@@ -59,7 +56,7 @@ fn ratio(own: Option<f64>, other: Option<f64>) -> Option<f64> {
 
 /// Whether a row has a measured figure beside it.
 pub fn is_real(row: &Row) -> bool {
-    row.comparison.published_as.as_deref() == Some(REAL)
+    row.is_beside(REAL)
 }
 
 /// Whether the published figures say how rows relate to their baseline, and no more. `batch` was
@@ -77,10 +74,10 @@ pub fn baseline(row: &Row) -> Option<(&str, Configuration<'_>)> {
             let alone = Configuration { case: Case::WriterAlone, ..own };
             return (row.side == Side::Write).then_some((&row.lock, alone));
         }
-        Workload::Batch if is_real(row) => "fairlock:adaptive",
+        Workload::Batch if is_real(row) => "fairlock:mutex",
         Workload::Batch => "fairlock:batch1",
         Workload::Range if !is_real(row) => "ref:rwsem_2017",
-        _ if is_real(row) => "fairlock:default",
+        _ if is_real(row) => "fairlock:rwlock",
         // In a mix the unfair lock would let one side have everything.
         Workload::Handoff if row.case == Case::Mixed => "fairlock:handoff",
         Workload::Think | Workload::Spread | Workload::Idle | Workload::Scenario => {
@@ -114,7 +111,7 @@ mod tests {
     fn a_writer_is_related_to_itself_alone_on_its_own_machine() {
         let on = |machine: &str, ops| {
             [Case::WriterAlone, Case::Mixed].map(|case| {
-                let mut measured = measured("fairlock:default", case, None, Some(ops));
+                let mut measured = measured("fairlock:rwlock", case, None, Some(ops));
                 measured.cell.workload = Workload::DirectIo;
                 measured.cell.machine = Some(machine.to_owned());
                 measured

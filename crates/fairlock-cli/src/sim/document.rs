@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::score::Score;
 use super::shard::Shard;
-use crate::row::Row;
+use crate::row::{Row, with_names_of_today};
 
 /// The whole document. It depends on the command line alone, not on the machine that simulated it.
 #[derive(Serialize, Deserialize)]
@@ -20,6 +20,7 @@ pub struct Document {
     /// Whether Ctrl-C ended it: then some cells are missing.
     pub interrupted: bool,
     pub grid: Part,
+    #[serde(deserialize_with = "with_names_of_today")]
     pub rows: Vec<Row>,
     /// How near the rows come to what was published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -14,6 +14,7 @@ use crate::flags::{OfSome, ProgramFlags};
 use crate::locks::custom::Sweep;
 use crate::names;
 use crate::row::runs::MOST_RUNS;
+use crate::units::lasting;
 
 /// The flags that choose cells: a real run has its own.
 const CHOICES: [&str; 12] = [
@@ -47,7 +48,8 @@ pub struct SimFlags {
           value_parser = names::simulated_lock(), hide_possible_values = true)]
     pub locks: Vec<String>,
     /// Policies that differ in one parameter, which doubles from the first value to the last:
-    /// handoff_after=0.5ms..16ms
+    /// handoff_after=0.5ms..16ms; of the default's discipline unless --locks names others, or another is
+    /// named: published:handoff_after=0.5ms..16ms
     #[arg(long, value_name = "PARAMETER=FROM..TO")]
     pub sweep: Option<Sweep>,
     /// Thread counts; default: as published
@@ -75,7 +77,7 @@ pub struct SimFlags {
     pub case: Vec<Case>,
     /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
     /// handoff 5s (mixed 300ms), direct-io 1s, reader-spin and batch 300ms, range 10s and 20ms
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = lasting)]
     pub duration: Option<Duration>,
     /// First seed: sets all that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -88,9 +90,9 @@ pub struct SimFlags {
     /// wake-up latencies, the gap between operations), and judge over all of them
     #[arg(long, conflicts_with = "real")]
     pub unknowns: bool,
-    /// Simulate beside this many busy loops for each CPU, in threads of their own
+    /// Simulate beside this many busy loops, in threads of their own
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub background: usize,
+    pub beside: usize,
     /// Simulate a host that takes each CPU away for this many percent of the time, 5 ms at once
     /// (or as long as the machine file says)
     #[arg(long, value_name = "PERCENT")]

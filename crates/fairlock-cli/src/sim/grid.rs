@@ -72,7 +72,7 @@ pub fn of_scenario() -> impl Iterator<Item = &'static Grid> {
 pub fn program_base(form: Option<Form>) -> &'static str {
     match form {
         Some(Form::Mutex) => "ref:queue_unfair_park",
-        Some(Form::Range) => "fairlock:default",
+        Some(Form::Range) => "fairlock:rwlock",
         _ => "fairlock:unfair",
     }
 }
@@ -165,7 +165,7 @@ impl Grid {
         for cell in &mut all {
             cell.secs = SECS.max(match self.workload {
                 Workload::Idle => idle::enough_secs(&cell.range),
-                _ => program::enough_secs(cell, machine.cpus(), flags.background),
+                _ => program::enough_secs(cell, machine.cpus(), flags.beside),
             });
         }
         all

@@ -8,9 +8,10 @@ use super::null::{self, side_of};
 use super::rows::{Rows, describe};
 use super::{order, published};
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Row, locks};
+use crate::row::{Figures, Row, locks};
 use crate::stats::spearman;
-use crate::units::{range, several, two_digits};
+use crate::table::claims;
+use crate::units::{count, range, several, two_digits};
 use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the published or measured one.
@@ -35,11 +36,15 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
         Workload::Batch => {
             order::of_columns(rows, &mut out);
             of_the_unfair(rows, &mut out);
+            out.push_str(&claims::batches_of_few_threads(rows.all()));
         }
         Workload::DirectIo => latencies(rows, &mut out),
         Workload::Range => {
             signs(rows, &mut out);
             scaling(rows, &mut out);
+            if rows.iter().any(|row| row.comparison.published.is_some()) {
+                out.push_str(&claims::sizes_of_ranges(rows.all()));
+            }
         }
         _ => {}
     }
@@ -218,6 +223,21 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
             out.push_str(&format!(", throughput loss {loss} %"));
         }
         out.push('\n');
+        if let Some((fewest, most)) = published::ops_of_a_thread(row) {
+            let ours = |of: fn(&Figures) -> Option<u64>| {
+                range(row.by_seed.iter().filter_map(of).map(|n| n as f64), |n| count(n as u64))
+            };
+            out.push_str(&format!(
+                "{}, operations of a thread: fewest {}, most {} in {}; published, in 5 s: fewest {}, \
+                 most {}\n",
+                row.lock,
+                ours(|f| f.min_ops),
+                ours(|f| f.max_ops),
+                table::or_dash(row.window_ns, units::time),
+                count(fewest),
+                count(most),
+            ));
+        }
     }
     if rows.iter().any(|row| is_relative(row) && row.comparison.published.is_some()) {
         out.push_str(
@@ -288,7 +308,7 @@ fn against_best(rows: &Rows<'_>, out: &mut String) {
 
 /// `batch`: the adaptive batch in relation to batches of 8 and to the unfair queue.
 fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
-    for row in rows.iter().filter(|row| row.lock == "fairlock:adaptive") {
+    for row in rows.iter().filter(|row| row.lock == "fairlock:batch_adaptive") {
         for (other, floor) in
             [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97), ("ref:queue_unfair_park", 0.97)]
         {
@@ -297,7 +317,7 @@ fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
                 let mark = if ratios.iter().any(|&r| r < floor) { "below" } else { "at least" };
                 let ratios = range(ratios, two_digits);
                 out.push_str(&format!(
-                    "{mark} {floor}: {}, fairlock:adaptive in relation to {other}: {ratios}\n",
+                    "{mark} {floor}: {}, fairlock:batch_adaptive in relation to {other}: {ratios}\n",
                     describe(row)
                 ));
             }
@@ -380,13 +400,13 @@ fn scaling(rows: &Rows<'_>, out: &mut String) {
                 ));
             }
         } else if row.case != Case::Array && row.lock == "fairlock:range" {
-            let ratios = relations(rows.seeds, row, rows.of_lock(row, "fairlock:default"));
+            let ratios = relations(rows.seeds, row, rows.of_lock(row, "fairlock:rwlock"));
             if ratios.is_empty() {
                 continue;
             }
             let mark = if ratios.iter().any(|&r| r < 0.97) { "below 0.97" } else { "within 3 %" };
             out.push_str(&format!(
-                "{mark}: {}, fairlock:range in relation to fairlock:default: {}\n",
+                "{mark}: {}, fairlock:range in relation to fairlock:rwlock: {}\n",
                 describe(row),
                 range(ratios, two_digits)
             ));
@@ -427,9 +447,9 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compare::{REAL, relate};
+    use super::super::compare::relate;
     use super::*;
-    use crate::row::{Comparison, Figures};
+    use crate::row::{Comparison, REAL};
 
     #[test]
     fn what_was_disturbed_or_differs_by_more_counts_apart() {
@@ -452,7 +472,7 @@ mod tests {
         };
         let beside = |threads, measured, disturbed| {
             [
-                cell(10.0, [10.0; 3], None, "fairlock:default", threads),
+                cell(10.0, [10.0; 3], None, "fairlock:rwlock", threads),
                 cell(20.0, measured, disturbed, "fairlock:unfair", threads),
             ]
         };

@@ -12,12 +12,12 @@ use super::flags::SimFlags;
 use super::grid::{self, Grid};
 use super::locks;
 use super::machines;
-use super::real::{self, RealRun};
+use super::real::RealRun;
 use super::unknowns;
 use crate::cell::scenario::Scenario;
 use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
-use crate::error::{Error, unknown};
+use crate::error::{Error, in_plain_words, unknown};
 use crate::flags::check_are_had;
 use crate::locks::custom;
 use crate::plan::{check_overcommit, check_program, check_scenario, once, within};
@@ -39,8 +39,6 @@ pub struct Plan {
 #[derive(Clone)]
 pub struct SimCell {
     pub cell: Cell,
-    /// The lock to simulate: the cell's, unless that name means another one on real threads.
-    pub lock: String,
     pub machine: Arc<Machine>,
     /// Nanoseconds between two operations of a thread, beyond those of the workload.
     pub gap_ns: u64,
@@ -72,7 +70,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     let flags = &SimFlags { locks, ..flags.clone() };
     check(flags)?;
     if let Some(real) = real {
-        real.check_background(flags.background)?;
+        real.check_beside(flags.beside)?;
     }
     let mut cells: Vec<SimCell> = Vec::new();
     for grid in &grids {
@@ -113,11 +111,9 @@ fn measured(
     machine: &Arc<Machine>,
     flags: &SimFlags,
 ) -> impl Iterator<Item = SimCell> {
-    real.cells(workload).into_iter().map(|cell| SimCell {
-        lock: real::simulated_as(&cell.lock).to_owned(),
-        look_ns: real.look_ns(),
-        ..on(machine, cell, flags)
-    })
+    real.cells(workload)
+        .into_iter()
+        .map(|cell| SimCell { look_ns: real.look_ns(), ..on(machine, cell, flags) })
 }
 
 /// An error if there is nothing to simulate.
@@ -181,7 +177,8 @@ fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
     let stolen = machine.description().stolen.as_ref().filter(|stolen| stolen.share > 0.0);
     Disturbance {
         stolen_percent: stolen.map(|stolen| (stolen.share * 1e6).round() / 1e4),
-        background: (flags.background > 0).then_some(flags.background),
+        beside: (flags.beside > 0).then_some(flags.beside),
+        background: None,
     }
 }
 
@@ -210,8 +207,7 @@ fn on(machine: &Arc<Machine>, cell: Cell, flags: &SimFlags) -> SimCell {
         seed: flags.seed,
         ..cell
     };
-    let lock = cell.lock.clone();
-    SimCell { cell, lock, machine: Arc::clone(machine), gap_ns: 0, halt_tick_ns: 0, look_ns: 0 }
+    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_tick_ns: 0, look_ns: 0 }
 }
 
 /// The locks that were asked for, or else the grid's, as far as they can do this workload.
@@ -240,11 +236,11 @@ fn check_all_are_used(cells: &[SimCell], flags: &SimFlags) -> Result<(), Error> 
 /// Fails if threads and busy loops together are more than the simulated machine takes.
 fn check_all_fit(cells: &[SimCell]) -> Result<(), Error> {
     for SimCell { cell, machine, .. } in cells {
-        let loops = cell.disturbance.loops(machine.cpus() * machine.guests());
+        let loops = cell.disturbance.loops();
         if loops > 0 && cell.threads + loops > MOST_THREADS {
             return Err(Error::usage(format!(
                 "{} threads beside {loops} busy loops on {} are too many: use a lower \
-                 --background, for {MOST_THREADS} at most",
+                 --beside, for {MOST_THREADS} at most",
                 cell.threads,
                 machine.name()
             )));
@@ -261,7 +257,7 @@ fn find_machine(name: &str) -> Result<Machine, Error> {
         Err(error) if !is_path && !Path::new(name).is_file() => return Err(error),
         Err(_) => Machine::load(name),
     }
-    .map_err(|error| Error::usage(error.to_string()))
+    .map_err(|error| Error::usage(in_plain_words(&error.to_string())))
 }
 
 /// The names of all workloads that can be simulated, and `all`.
@@ -288,7 +284,7 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
     within("--threads", &flags.threads, 1..=MOST_THREADS)?;
     within("--reads", &flags.reads, 0..=100)?;
     check_program(&flags.program, &flags.section, &flags.reads)?;
-    Disturbance::background(flags.background)?;
+    Disturbance::beside(flags.beside)?;
     within("--stolen", flags.stolen.as_slice(), 0.0..=95.0)?;
     within("--cs-load", &flags.cs_load, 0..=1_000_000)?;
     check_overcommit(&flags.overcommit, 64.0)?;

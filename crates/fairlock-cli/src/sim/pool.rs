@@ -10,7 +10,8 @@ use super::plan::SimCell;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use crate::machine;
-use crate::runner::{Measured, pool, progress};
+use crate::runner::progress::{self, Foretold};
+use crate::runner::{Measured, pool};
 
 /// The cells that were simulated.
 pub struct Outcome {
@@ -33,6 +34,7 @@ pub fn run(
     let at_once = if count_events { 1 } else { machine::cpus() };
     let jobs = cells.len() * seeds.len();
     let bar = progress::bar(jobs as u64);
+    let mut foretold = Foretold::begin(&bar, "simulation");
     let cells = Arc::new(cells);
     let work = {
         let (cells, seeds) = (Arc::clone(&cells), seeds.to_vec());
@@ -46,6 +48,7 @@ pub fn run(
     let interrupted = pool::run(jobs, at_once, work, |job, result| {
         bar.set_message(progress::label(&cells[job / seeds.len()].1.cell));
         bar.inc(1);
+        foretold.look(&bar);
         let seed = seeds[job % seeds.len()];
         let result = result.unwrap_or_else(|panic| Err(Error::failed(panic)));
         results[job] = Some(result.map_err(|error| Error::failed(format!("seed {seed}: {error}"))));
@@ -69,8 +72,8 @@ pub fn run(
 }
 
 fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
-    let SimCell { cell, lock, machine, gap_ns, halt_tick_ns, look_ns } = cell;
-    let lock = locks::find(lock)?;
+    let SimCell { cell, machine, gap_ns, halt_tick_ns, look_ns } = cell;
+    let lock = locks::find(&cell.lock)?;
     let machine = Arc::clone(machine);
     // SAFETY: this thread runs the cell, whose locks are made for it and dropped with it.
     let testbed =

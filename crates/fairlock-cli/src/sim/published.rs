@@ -59,6 +59,16 @@ pub fn column(workload: Workload, lock: &str) -> Option<&'static str> {
 /// The threads of the published `handoff`.
 const HANDOFF_THREADS: usize = 60;
 
+/// The operations of the slowest and of the fastest thread, if published for a row: in 5 s. (60 of the fastest
+/// of `handoff_10ms` are 272 thousand a second, far from the 12,590 thousand of the same table. Both are as
+/// published.)
+pub fn ops_of_a_thread(row: &Row) -> Option<(u64, u64)> {
+    figure(row).filter(|_| row.workload == Workload::Handoff)?;
+    let line = [("variant", column(row.workload, &row.lock)?)];
+    let ops = |column| HANDOFF.value(&line, column).map(|ops| ops as u64);
+    Some((ops("ops_min_per_thread")?, ops("ops_max_per_thread")?))
+}
+
 /// How many times fewer operations a writer had with a handoff at each release than with one after
 /// 4 ms: 34,956 and 1,263 on average. That is with 40 readers and 40 writers, as published with the
 /// series that was merged.

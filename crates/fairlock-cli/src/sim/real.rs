@@ -10,7 +10,7 @@ use super::locks;
 use crate::cell::{Case, Cell, Workload};
 use crate::error::Error;
 use crate::json::SCHEMA;
-use crate::row::{Index, Row};
+use crate::row::{Index, Row, with_names_of_today};
 use crate::workload::setup;
 use crate::written::Written;
 
@@ -25,6 +25,7 @@ pub struct RealRun {
 struct Document {
     #[serde(default)]
     machine: Machine,
+    #[serde(deserialize_with = "with_names_of_today")]
     rows: Vec<Row>,
 }
 
@@ -33,15 +34,6 @@ struct Document {
 #[serde(default)]
 struct Machine {
     clock_read_ns: f64,
-}
-
-/// The lock of the simulated machine that is what a name means on real threads: an
-/// [`RwLock`](fairlock::RwLock) and a [`Mutex`](fairlock::Mutex) are thin.
-pub fn simulated_as(lock: &str) -> &str {
-    match lock {
-        "fairlock:default" | "fairlock:adaptive" => "fairlock:thin",
-        _ => lock,
-    }
 }
 
 impl RealRun {
@@ -65,12 +57,18 @@ impl RealRun {
     }
 
     /// Fails if the simulation would run beside fewer or more busy loops than the real run did.
-    pub fn check_background(&self, loops: usize) -> Result<(), Error> {
-        let measured = |row: &Row| row.disturbance.background.unwrap_or(0);
+    pub fn check_beside(&self, loops: usize) -> Result<(), Error> {
+        if self.rows.iter().any(|row| row.disturbance.background.is_some()) {
+            return Err(Error::usage(
+                "the run of --real was made with --background of an earlier version: measure it \
+                 again, with --beside",
+            ));
+        }
+        let measured = |row: &Row| row.disturbance.loops();
         match self.rows.iter().map(measured).find(|&measured| measured != loops) {
             None => Ok(()),
             Some(measured) => Err(Error::usage(format!(
-                "the run of --real was made with --background {measured}: simulate it with the same"
+                "the run of --real was made with --beside {measured}: simulate it with the same"
             ))),
         }
     }
@@ -119,21 +117,5 @@ impl RealRun {
     /// The real rows by configuration, to find the one for a simulated row.
     pub fn index(&self) -> Index<'_> {
         Index::of(&self.rows)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cell::Kind;
-
-    #[test]
-    fn what_was_measured_is_simulated() {
-        let of_name = |name| locks::find(simulated_as(name)).unwrap();
-        for name in ["fairlock:default", "fairlock:adaptive"] {
-            assert_eq!(of_name(name).name, "fairlock:thin");
-        }
-        assert_eq!(of_name("fairlock:unfair").name, "fairlock:unfair");
-        assert!(of_name("fairlock:adaptive").is(Kind::Mutex));
     }
 }

@@ -219,9 +219,9 @@ fn columns(rows: &Rows<'_>) -> Table {
 mod tests {
     use super::*;
     use crate::layout::assert_fits;
-    use crate::row::growth;
     use crate::row::tests::widest;
-    use crate::sim::compare::{REAL, baseline, relate};
+    use crate::row::{REAL, growth};
+    use crate::sim::compare::{baseline, relate};
 
     /// Also those of measured rows, which are shown beside simulated ones.
     #[test]

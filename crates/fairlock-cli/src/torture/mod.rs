@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::json::{Document, Target};
 use crate::machine::Machine;
 use crate::output::both;
+use crate::units::lasting;
 use crate::{command_line, names};
 
 const SCHEMA: &str = "fairlock-torture/1";
@@ -36,7 +37,7 @@ pub struct TortureFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub schedules: Option<u64>,
     /// With --real: for how long, with its unit: minutes or days [default: 1m]
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
     pub lasting: Option<Duration>,
     /// With --real: threads for each CPU, one of these in each round of two seconds [default:
     /// 0.5,1,2,4,8,50]

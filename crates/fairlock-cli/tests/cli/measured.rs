@@ -35,10 +35,12 @@ fn every_listed_lock_runs() {
         .filter_map(|line| line.split_once(' '))
         .collect();
     let names = || locks.iter().map(|(name, _)| *name);
-    assert!(names().any(|name| name == "fairlock:default") && names().any(|name| name == "std"));
+    assert!(names().any(|name| name == "fairlock:rwlock") && names().any(|name| name == "std"));
     let all =
         ["bench", "uncontended", "--case", "read,write,mutex", "--secs", "0.05", "--runs", "1"];
-    let document = run_json(&all, 0);
+    let of_one = locks.iter().filter(|(_, about)| !about.trim_start().starts_with("range"));
+    let names = of_one.map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+    let document = run_json(&[&all[..], &["--locks", &names]].concat(), 0);
     for (name, about) in &locks {
         let rows = rows(&document, "lock", name);
         let kinds = about.trim_start();
@@ -52,12 +54,12 @@ fn every_listed_lock_runs() {
 #[test]
 fn what_few_locks_have_is_measured_of_those() {
     let cases = "upgradable,upgrade,reentrant,nested,each_write,each_mutex";
-    let locks = "fairlock:default,fairlock:adaptive,parking_lot,parking_lot_0.12,std";
+    let locks = "fairlock:rwlock,fairlock:mutex,parking_lot,parking_lot_0.12,std";
     let args = ["bench", "uncontended", "--case", cases, "--locks", locks];
     let document = run_json(&[&args[..], &["--secs", "0.02", "--runs", "1"]].concat(), 0);
     for (name, wanted) in [
-        ("fairlock:default", 3),
-        ("fairlock:adaptive", 3),
+        ("fairlock:rwlock", 3),
+        ("fairlock:mutex", 3),
         ("parking_lot", 6),
         ("parking_lot_0.12", 6),
         ("std", 2),
@@ -75,8 +77,8 @@ fn what_a_run_was_beside_is_in_table_and_json() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("out.json");
     let json = ["--json", file.to_str().unwrap()];
-    for (background, caption) in [("0", None), ("2", Some("(beside 2 busy loops a CPU)"))] {
-        let beside = ["--background", background];
+    for (loops, caption) in [("0", None), ("2", Some("(beside 2 busy loops)"))] {
+        let beside = ["--beside", loops];
         let output = run(&[&args[..], &few, &TINY, &beside, &json].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let captions = stdout(&output).lines().filter(|line| Some(*line) == caption).count();
@@ -84,8 +86,7 @@ fn what_a_run_was_beside_is_in_table_and_json() {
         let rows = document["rows"].as_array().unwrap();
         assert_eq!(captions, if caption.is_some() { 2 } else { 0 }, "{}", stdout(&output));
         for row in rows {
-            let loops = row["background"].as_u64();
-            assert_eq!(loops.unwrap_or(0).to_string(), background, "{row}");
+            assert_eq!(row["beside"].as_u64().unwrap_or(0).to_string(), loops, "{row}");
         }
     }
 }
@@ -168,7 +169,7 @@ fn batch_has_the_documented_rows_for_every_mutex() {
     // As many threads as can run at once: a lock that spins in order of arrival
     // hardly moves with more.
     let args = ["bench", "batch", "--overcommit", "1", "--secs", "0.02", "--runs", "1"];
-    let locks = ["fairlock:adaptive", "fairlock:batch8", "ref:mcs", "std", "pthread:spin"];
+    let locks = ["fairlock:mutex", "fairlock:batch8", "ref:mcs", "std", "pthread:spin"];
     let document =
         run_json_until_measured(&args, |row| locks.iter().any(|lock| row["lock"] == *lock));
     for lock in locks {
@@ -182,7 +183,7 @@ fn batch_has_the_documented_rows_for_every_mutex() {
         assert_eq!(rows[0]["cs_load"], 50);
         assert_eq!(rows[1]["records_per_s"], rows[1]["ops_per_s"]);
     }
-    assert!(rows(&document, "lock", "fairlock:default").is_empty());
+    assert!(rows(&document, "lock", "fairlock:rwlock").is_empty());
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn drawn_rows<'a>(document: &'a Value, form: &str, lock: &str, cells: usize) -> 
 
 /// A lock of ours for each form.
 const OURS: [(&str, &str); 3] =
-    [("rwlock", "fairlock:default"), ("mutex", "fairlock:adaptive"), ("range", "fairlock:range")];
+    [("rwlock", "fairlock:rwlock"), ("mutex", "fairlock:mutex"), ("range", "fairlock:range")];
 
 #[test]
 fn think_has_the_documented_rows_in_every_form() {
@@ -307,7 +308,7 @@ fn idle_has_the_documented_rows_in_every_form() {
 #[test]
 fn condvar_has_the_documented_rows_for_every_mutex_that_has_one() {
     let document = run_json(&["bench", "condvar", "--secs", "0.02", "--runs", "1"], 0);
-    for lock in ["fairlock:adaptive", "std", "parking_lot", "pthread"] {
+    for lock in ["fairlock:mutex", "std", "parking_lot", "pthread"] {
         let rows = rows(&document, "lock", lock);
         let of = |case: &str| {
             let rows = rows.iter().filter(|row| row["case"] == case);
@@ -322,7 +323,7 @@ fn condvar_has_the_documented_rows_for_every_mutex_that_has_one() {
         assert_eq!(of("half_time_out"), timed, "{lock}");
         assert!(rows.iter().all(|row| row["ops_per_s"].is_number()), "{lock}");
     }
-    assert!(rows(&document, "lock", "fairlock:default").is_empty());
+    assert!(rows(&document, "lock", "fairlock:rwlock").is_empty());
 }
 
 #[test]

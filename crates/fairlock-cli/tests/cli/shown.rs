@@ -32,7 +32,7 @@ fn json_named_dash_is_stdout_and_the_table_is_elsewhere() {
         assert!(table.contains("longest") && table.contains("fairlock:"), "{args:?}: {table}");
         output.stdout
     };
-    let locks = ["--locks", "fairlock:default", "--json", "-"];
+    let locks = ["--locks", "fairlock:rwlock", "--json", "-"];
     let sim = ["sim", "handoff", "--case", "sleep", "--duration", "1ms"];
     let part = run_there(&[&sim[..], &locks].concat());
     fs::write(dir.path().join("part.json"), &part).unwrap();
@@ -45,7 +45,7 @@ fn json_named_dash_is_stdout_and_the_table_is_elsewhere() {
         assert_eq!(document["schema"], "fairlock/1", "{args:?}");
     }
     let one =
-        [&sim[..], &["--locks", "fairlock:default", "--threads", "2", "--trace", "-"]].concat();
+        [&sim[..], &["--locks", "fairlock:rwlock", "--threads", "2", "--trace", "-"]].concat();
     let trace: Value = serde_json::from_slice(&run_there(&one)).expect("nothing but JSON");
     assert!(trace["traceEvents"].is_array());
     assert_eq!(entries(dir.path()), ["part.json"]);
@@ -106,7 +106,7 @@ fn a_terminal_is_asked_how_wide_it_is() {
     }
     assert!(child.wait().unwrap().success());
     let printed = String::from_utf8(printed).unwrap();
-    assert!(printed.contains("fairlock:default") && widest(&printed) <= 60, "{printed}");
+    assert!(printed.contains("fairlock:rwlock") && widest(&printed) <= 60, "{printed}");
 }
 
 #[test]
@@ -240,4 +240,25 @@ fn the_main_job_shows_first_who_starves_whom_and_documents_workloads_in_their_or
         .collect();
     run.dedup();
     assert_eq!(run, [("handoff", 60), ("reader-spin", 8), ("reader-spin", 96)]);
+}
+
+/// The first line on stderr, where that is no terminal; the command is ended then.
+fn first_line(args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+    let mut child =
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    line
+}
+
+#[test]
+fn how_much_there_is_to_do_is_said_before_it_is_done() {
+    let bench = ["bench", "uncontended", "--case", "read", "--locks", "std", "--secs", "100"];
+    let said = "fairlock: 3 runs take some 5 min; fewer --locks or --quick take less\n";
+    assert_eq!(first_line(&bench), said);
+    let sim = ["sim", "reader-spin", "--seeds", "2", "--locks", "full,handoff"];
+    assert_eq!(first_line(&sim), "fairlock: 84 simulations to do\n");
 }

@@ -51,14 +51,14 @@ fn completed(line: &str) -> Vec<String> {
 fn completions_know_workloads_and_locks() {
     assert_eq!(completed("fairlock sim h"), ["handoff"]);
     assert_eq!(completed("fairlock bench handoff read"), ["reader-spin", "read-mostly"]);
-    assert!(completed("fairlock bench --locks fa").contains(&"fairlock:default".to_owned()));
+    assert!(completed("fairlock bench --locks fa").contains(&"fairlock:rwlock".to_owned()));
     assert!(!completed("fairlock sim --locks p").contains(&"parking_lot".to_owned()));
     assert_eq!(completed("fairlock torture --locks rwsem:so"), ["soon"]);
     assert_eq!(completed("fairlock sim handoff --machine sky"), ["skylake_80"]);
     assert_eq!(completed("fairlock machines show gu"), ["guests_32"]);
     // Bash replaces what is behind the colon.
-    assert_eq!(completed("fairlock bench --locks fairlock:de"), ["default"]);
-    assert_eq!(completed("fairlock bench --locks std,fairlock:de"), ["default"]);
+    assert_eq!(completed("fairlock bench --locks fairlock:rw"), ["rwlock"]);
+    assert_eq!(completed("fairlock bench --locks std,fairlock:rw"), ["rwlock"]);
     assert_eq!(completed("fairlock bench --locks=std,range-m"), ["std,range-mutex"]);
     for shell in ["zsh", "fish"] {
         let script = stdout(&run(&["completions", shell]));

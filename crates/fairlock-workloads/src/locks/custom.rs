@@ -35,7 +35,8 @@ fn kept(name: &str) -> &'static str {
     name
 }
 
-/// The parameters of each discipline.
+/// The disciplines that have parameters, and these.
+const DISCIPLINES: [&str; 2] = ["tenure", "published"];
 const TENURE: [&str; 2] = ["handoff_after", "budget"];
 const PUBLISHED: [&str; 4] = ["handoff_after", "reader_spin", "writer_spin", "writer_phase"];
 
@@ -128,15 +129,19 @@ pub fn rejoined(parts: &[String]) -> Vec<String> {
     locks
 }
 
-/// The locks, in which each lock that is given by its parameters is replaced by one for each value
-/// of the sweep; if there is none of that kind, locks with the default's discipline are added.
+/// The locks, in which each lock that is given by its parameters, and has the discipline of the sweep, is
+/// replaced by one for each value of the sweep. If there is none, locks with that discipline are added, or with
+/// the default's.
 pub fn swept(mut locks: Vec<String>, sweep: &Sweep) -> Vec<String> {
-    let is_custom = |lock: &String| matches!(lock.split(':').next(), Some("tenure" | "published"));
-    if !locks.iter().any(is_custom) {
-        locks.push("tenure".to_owned());
+    let is_swept = |lock: &String| {
+        let discipline = lock.split(':').next().unwrap_or(lock);
+        DISCIPLINES.contains(&discipline) && sweep.discipline.is_none_or(|only| only == discipline)
+    };
+    if !locks.iter().any(is_swept) {
+        locks.push(sweep.discipline.unwrap_or("tenure").to_owned());
     }
     let with = |lock: String| -> Vec<String> {
-        if !is_custom(&lock) {
+        if !is_swept(&lock) {
             return vec![lock];
         }
         let joint = match lock.split_once(':') {
@@ -152,6 +157,8 @@ pub fn swept(mut locks: Vec<String>, sweep: &Sweep) -> Vec<String> {
 /// A parameter and its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
+    /// Whose parameter it is; `None`: of any discipline that has it.
+    discipline: Option<&'static str>,
     key: String,
     values: Vec<String>,
 }
@@ -159,12 +166,20 @@ pub struct Sweep {
 impl std::str::FromStr for Sweep {
     type Err = String;
 
-    /// `handoff_after=0.5ms..16ms`: doubled from the first to the last.
+    /// `handoff_after=0.5ms..16ms`: doubled from the first to the last. With a discipline before it
+    /// (`published:handoff_after=…`) only that is swept.
     fn from_str(text: &str) -> Result<Self, String> {
         const MEND: &str = "use a parameter and a range, such as handoff_after=0.5ms..16ms";
         /// A sweep with more values is a mistake.
         const MOST: usize = 40;
         let (key, range) = text.split_once('=').ok_or(MEND)?;
+        let (discipline, key) = match key.split_once(':') {
+            None => (None, key),
+            Some((name, key)) => {
+                let found = DISCIPLINES.into_iter().find(|known| *known == name);
+                (Some(found.ok_or("the parameter is one of tenure: or of published:")?), key)
+            }
+        };
         let (first, last) = range.split_once("..").ok_or(MEND)?;
         let digits =
             |text: &str| text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -176,8 +191,11 @@ impl std::str::FromStr for Sweep {
             |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, ns)| *ns);
         // The two ends may have different units.
         let last = last * worth(last_unit) / worth(unit);
-        if first <= 0.0 || last < first {
-            return Err(format!("the range of {text} is empty: {MEND}"));
+        if first <= 0.0 {
+            return Err("values double from the first, which is zero: begin above it".to_owned());
+        }
+        if last < first {
+            return Err("the last value is less than the first: exchange them".to_owned());
         }
         let mut values: Vec<f64> = vec![first];
         while let Some(next) =
@@ -189,7 +207,7 @@ impl std::str::FromStr for Sweep {
             }
         }
         let values = values.into_iter().map(|value| format!("{value}{unit}")).collect();
-        Ok(Self { key: key.to_owned(), values })
+        Ok(Self { discipline, key: key.to_owned(), values })
     }
 }
 
@@ -214,7 +232,7 @@ mod tests {
         assert_eq!(policy("published:handoff_after=never,reader_spin=on"), Policy::UNFAIR);
         let phase = "published:reader_spin=off,writer_phase=true";
         assert_eq!(policy(phase), Policy::WRITER_PHASE);
-        assert_eq!(parse("fairlock:default").unwrap(), None);
+        assert_eq!(parse("fairlock:rwlock").unwrap(), None);
         assert_eq!(parse("std").unwrap(), None);
     }
 
@@ -259,10 +277,21 @@ mod tests {
             swept(Vec::new(), &"budget=5..10".parse().unwrap()),
             ["tenure:budget=5", "tenure:budget=10"]
         );
+        let published: Sweep = "published:handoff_after=1ms..2ms".parse().unwrap();
+        assert_eq!(
+            swept(vec!["tenure".to_owned()], &published),
+            ["tenure", "published:handoff_after=1ms", "published:handoff_after=2ms"]
+        );
         let mixed: Sweep = "handoff_after=500us..1ms".parse().unwrap();
         assert_eq!(mixed.values, ["500us", "1000us"]);
-        for wrong in ["budget", "budget=5", "budget=9..3", "budget=0..3", "x=1..99999999999999999"]
-        {
+        for wrong in [
+            "budget",
+            "budget=5",
+            "budget=9..3",
+            "budget=0..3",
+            "x=1..99999999999999999",
+            "mine:x=1..2",
+        ] {
             assert!(wrong.parse::<Sweep>().is_err(), "{wrong}");
         }
     }

@@ -32,18 +32,42 @@ pub struct LockEntry<T = Real> {
     pub name: &'static str,
     /// What it can be used as at the most, and how it runs as that.
     uses: Vec<(Kind, Run<T>)>,
+    /// The types behind its uses, in the same order.
+    #[cfg(test)]
+    types: Vec<&'static str>,
     /// The policy of its locks, if that is not part of their type.
     policy: Option<Policy>,
 }
 
 impl<T: Runs> LockEntry<T> {
-    fn with(mut self, kind: Kind, run: Run<T>) -> Self {
+    /// Adds a use, by the type `L`.
+    #[cfg_attr(not(test), allow(clippy::extra_unused_type_parameters))] // tests name the type
+    fn with<L>(mut self, kind: Kind, run: Run<T>) -> Self {
         self.uses.push((kind, run));
+        #[cfg(test)]
+        self.types.push(std::any::type_name::<L>());
         self
     }
 
+    /// What it is, for comparison with a lock of the same name: the type and the policy of each use that
+    /// locks have on all testbeds.
+    #[cfg(test)]
+    pub(super) fn meaning(&self) -> String {
+        let uses = self.uses.iter().zip(&self.types);
+        let everywhere =
+            uses.filter(|((kind, _), _)| !matches!(kind, Kind::Upgradable | Kind::Reentrant));
+        let each = everywhere.map(|((kind, _), of)| format!("{kind:?} {of} {:?}", self.policy));
+        each.collect::<Vec<_>>().join("; ")
+    }
+
     fn new(name: &'static str) -> Self {
-        Self { name, uses: Vec::new(), policy: None }
+        Self {
+            name,
+            uses: Vec::new(),
+            #[cfg(test)]
+            types: Vec::new(),
+            policy: None,
+        }
     }
 
     /// Gives its locks this policy.
@@ -53,7 +77,7 @@ impl<T: Runs> LockEntry<T> {
 
     /// The entry of a reader/writer lock.
     pub fn rw<L: BenchLock>(name: &'static str) -> Self {
-        Self::new(name).with(Kind::ReaderWriter, |cell, testbed| {
+        Self::new(name).with::<L>(Kind::ReaderWriter, |cell, testbed| {
             erased::with::<OneLock<L>, _>(|| workload::run_cell::<T::Lock<L>, T>(cell, testbed))
         })
     }
@@ -75,7 +99,7 @@ impl<T: Runs> LockEntry<T> {
 
     /// Adds the mutex of the same name.
     pub fn with_mutex<M: BenchLock>(self) -> Self {
-        self.with(Kind::Mutex, |cell, testbed| {
+        self.with::<M>(Kind::Mutex, |cell, testbed| {
             erased::with::<OneLock<M>, _>(|| {
                 workload::run_mutex_cell::<T::Lock<M>, T>(cell, testbed)
             })
@@ -85,14 +109,14 @@ impl<T: Runs> LockEntry<T> {
     /// Adds the range lock of the same name.
     pub fn with_range<L: BenchRange>(self) -> Self {
         let kind = Kind::Range { shared: L::SHARES, held: L::MOST_HELD };
-        self.with(kind, |cell, testbed| {
+        self.with::<L>(kind, |cell, testbed| {
             erased::with::<L, _>(|| workload::run_range_cell::<T::Range<L>, T>(cell, testbed))
         })
     }
 
     /// Adds the condition variable of the same name.
     pub fn with_condvar<C: BenchCondvar>(self) -> Self {
-        self.with(Kind::Condvar { timed: C::TIMED }, workload::condvar::run::<C, T>)
+        self.with::<C>(Kind::Condvar { timed: C::TIMED }, workload::condvar::run::<C, T>)
     }
 
     /// Adds the lock itself, around everything, in place of a range lock.
@@ -125,11 +149,11 @@ impl<T: Runs> LockEntry<T> {
 impl LockEntry<Real> {
     /// Adds the upgradable reads of the same name.
     pub fn with_upgradable<L: BenchUpgradable>(self) -> Self {
-        self.with(Kind::Upgradable, uncontended::run_upgradable::<L, Real>)
+        self.with::<L>(Kind::Upgradable, uncontended::run_upgradable::<L, Real>)
     }
 
     /// Adds the reentrant mutex of the same name.
     pub fn with_reentrant<M: BenchReentrant>(self) -> Self {
-        self.with(Kind::Reentrant, uncontended::run_reentrant::<M, Real>)
+        self.with::<M>(Kind::Reentrant, uncontended::run_reentrant::<M, Real>)
     }
 }

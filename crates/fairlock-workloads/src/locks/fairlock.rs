@@ -1,4 +1,4 @@
-//! This project's locks: the reader/writer lock under its policies, the batched
+//! This project's locks: those of its library, the full reader/writer lock under its policies, the batched
 //! ticket lock with its batches.
 
 use std::time::Duration;
@@ -10,8 +10,8 @@ use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock::{Policy, PublishedPolicy, ReaderSpin};
 
+use super::condvar::BenchCondvar;
 use super::entry::{LockEntry, Runs};
-use super::monitor::{Monitor, Thin};
 use super::range::Ours;
 use super::typed::Typed;
 use super::with_policy::WithPolicy;
@@ -33,6 +33,9 @@ fn presets() -> [(&'static str, Policy); 8] {
         ("fairlock:reader_spin_always", spin(ReaderSpin::Always)),
     ]
 }
+
+/// An [`RwLock`](fairlock::RwLock) on a platform.
+type ThinRwLock<P> = Typed<lock_api::RwLock<ThinRwSem<P>, ()>>;
 
 /// A mutex by its methods: those without guards, for platforms that have no
 /// [`Mutex`](fairlock::Mutex).
@@ -61,31 +64,23 @@ mutex!(<P: Platform, const BATCH: u32> BatchedTicketLock<P, BATCH>, lock);
 mutex!(<P: Platform> AdaptiveTicketLock<P>, lock_with_backoff);
 mutex!(<P: PooledPlatform> ThinMutex<P>, lock);
 
-/// What an [`RwLock`](fairlock::RwLock), a [`Mutex`](fairlock::Mutex) and a
-/// [`Condvar`](fairlock::Condvar) are, for platforms that have none of them.
-pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T>
-where
-    ThinRwSem<P>: lock_api::RawRwLockFair,
-{
-    LockEntry::rw::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>("fairlock:thin")
-        .with_mutex::<ThinMutex<P>>()
-        .around_everything::<Typed<lock_api::RwLock<ThinRwSem<P>, ()>>>()
-        .with_condvar::<Monitor<Thin<P>>>()
-}
-
-/// The locks of this family on a platform; `L` and `M` are what takes the place of an
-/// [`RwLock`](fairlock::RwLock) and a [`Mutex`](fairlock::Mutex) there.
-pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchLock>() -> Vec<LockEntry<T>>
+/// The locks of this family on a platform. `M` and `C` are its [`Mutex`](fairlock::Mutex) and
+/// [`Condvar`](fairlock::Condvar), or what these are made of where there are none. All else is the same type on
+/// every platform, so a name means one lock.
+pub fn entries<P: PooledPlatform, T: Runs, M: BenchLock, C: BenchCondvar>() -> Vec<LockEntry<T>>
 where
     RwSem<P>: lock_api::RawRwLockFair,
+    ThinRwSem<P>: lock_api::RawRwLockFair,
 {
-    let default = LockEntry::rw::<L>("fairlock:default");
-    let mut entries = vec![default.around_everything::<L>()];
+    let mut entries = vec![
+        LockEntry::rw::<ThinRwLock<P>>("fairlock:rwlock").around_everything::<ThinRwLock<P>>(),
+        LockEntry::mutex::<M>("fairlock:mutex").with_condvar::<C>(),
+    ];
     entries.extend(
         presets().map(|(name, policy)| LockEntry::rw::<WithPolicy<P>>(name).with_policy(policy)),
     );
     entries.extend([
-        LockEntry::mutex::<M>("fairlock:adaptive"),
+        LockEntry::mutex::<AdaptiveTicketLock<P>>("fairlock:batch_adaptive"),
         LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1"),
         LockEntry::mutex::<BatchedTicketLock<P, 4>>("fairlock:batch4"),
         LockEntry::mutex::<BatchedTicketLock<P, 8>>("fairlock:batch8"),

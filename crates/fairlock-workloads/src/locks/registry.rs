@@ -4,6 +4,7 @@ use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, ReentrantMutex, RwLock};
 
 use super::entry::LockEntry;
+use super::renamed::{self, Was};
 use super::typed::Typed;
 use super::{broken, condvar, custom, fairlock};
 use crate::error::{Error, nearest};
@@ -19,7 +20,7 @@ const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
 /// Every lock of this build, ours first, then the references and the peers;
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
-    let ours = fairlock::entries::<Native, Real, Typed<RwLock<()>>, Typed<Mutex<()>>>();
+    let ours = fairlock::entries::<Native, Real, Typed<Mutex<()>>, condvar::Ours>();
     let mut locks: Vec<_> = ours.into_iter().map(with_uses).collect();
     locks.extend(fairlock::ranges::<Native, Real>());
     locks.extend(reference::entries::<Native, Real>());
@@ -39,10 +40,8 @@ pub fn all() -> Vec<LockEntry> {
 /// Adds what ours can be used as here, and not on other platforms.
 fn with_uses(lock: LockEntry) -> LockEntry {
     match lock.name {
-        "fairlock:default" => lock.with_upgradable::<RwLock<()>>(),
-        "fairlock:adaptive" => {
-            lock.with_condvar::<condvar::Ours>().with_reentrant::<ReentrantMutex<()>>()
-        }
+        "fairlock:rwlock" => lock.with_upgradable::<RwLock<()>>(),
+        "fairlock:mutex" => lock.with_reentrant::<ReentrantMutex<()>>(),
         _ => lock,
     }
 }
@@ -55,6 +54,9 @@ pub fn find(name: &str) -> Result<LockEntry, Error> {
     let known = || all().into_iter().chain(broken::entries());
     if let Some(entry) = known().find(|entry| entry.name == name) {
         return Ok(entry);
+    }
+    if let Some(now) = renamed::told(name, Was::Real) {
+        return Err(Error::usage(now));
     }
     let family = name.split(':').next().unwrap_or(name);
     if cfg!(not(feature = "native-peers")) && FEATURE_FAMILIES.contains(&family) {
@@ -76,7 +78,12 @@ pub fn find(name: &str) -> Result<LockEntry, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::any::type_name;
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::locks::entry::Runs;
+    use crate::locks::monitor::{Monitor, Thin};
 
     #[test]
     fn names_are_unique() {
@@ -87,14 +94,61 @@ mod tests {
         assert_eq!(names.len(), count);
     }
 
+    /// What the locks of a registry are, by name: each use, with its type on the platform `P`.
+    fn meanings<T: Runs>(locks: &[LockEntry<T>]) -> BTreeMap<&'static str, String> {
+        let on_p = |of: String| {
+            let of = of.replace("fairlock_sim::sim::Sim", "P").replace(type_name::<Native>(), "P");
+            // A `Mutex` and a `Condvar` have no parameter for the platform. Theirs are these.
+            let mutex = type_name::<Typed<Mutex<()>>>().replace(type_name::<Native>(), "P");
+            let thin = "fairlock::thin::mutex::ThinMutex<P>";
+            of.replace(&mutex, thin).replace(type_name::<condvar::Ours>(), "a Condvar").replace(
+                &type_name::<Monitor<Thin<Native>>>().replace(type_name::<Native>(), "P"),
+                "a Condvar",
+            )
+        };
+        locks.iter().map(|lock| (lock.name, on_p(lock.meaning()))).collect()
+    }
+
+    #[test]
+    fn a_name_means_the_same_lock_on_real_threads_and_simulated() {
+        let (real, simulated) = (meanings(&all()), meanings(&crate::simulated::locks::all()));
+        let both: Vec<_> = real.iter().filter(|(name, _)| simulated.contains_key(*name)).collect();
+        for (name, meaning) in &both {
+            assert_eq!(*meaning, &simulated[*name], "{name}");
+        }
+        let ours = |name: &&str| name.starts_with("fairlock:");
+        let of_family = real.keys().chain(simulated.keys()).filter(|name| ours(name)).count();
+        assert_eq!(of_family, 2 * both.iter().filter(|(name, _)| ours(name)).count());
+        assert!(both.len() > 30, "{}", both.len());
+        assert!(real["fairlock:rwlock"].contains("ThinRwSem<P>"), "{}", real["fairlock:rwlock"]);
+    }
+
+    #[test]
+    fn an_old_name_is_told_the_new_one() {
+        let real = |name| find(name).err().unwrap().to_string();
+        let simulated = |name| crate::simulated::locks::find(name).err().unwrap().to_string();
+        for (name, on_threads, in_sim) in [
+            ("fairlock:default", "now called fairlock:rwlock", "now called fairlock:full;"),
+            (
+                "fairlock:adaptive",
+                "now called fairlock:mutex",
+                "now called fairlock:batch_adaptive;",
+            ),
+            ("thin", "now called fairlock:rwlock or fairlock:mutex", "or fairlock:mutex;"),
+        ] {
+            assert!(real(name).ends_with(on_threads), "{}", real(name));
+            assert!(simulated(name).contains(in_sim), "{}", simulated(name));
+        }
+    }
+
     #[test]
     fn a_misspelt_lock_is_told_its_neighbour() {
         let error = find("parkinglot").err().unwrap();
         assert!(error.to_string().contains("'parking_lot'"), "{error}");
-        let error = find("defualt").err().unwrap();
-        assert!(error.to_string().contains("'fairlock:default'"), "{error}");
-        let error = find("adptive").err().unwrap();
-        assert!(error.to_string().contains("'fairlock:adaptive'"), "{error}");
+        let error = find("rwlok").err().unwrap();
+        assert!(error.to_string().contains("'fairlock:rwlock'"), "{error}");
+        let error = find("mutx").err().unwrap();
+        assert!(error.to_string().contains("'fairlock:mutex'"), "{error}");
         assert_eq!(find("zzz").err().unwrap().code(), crate::error::USAGE);
     }
 

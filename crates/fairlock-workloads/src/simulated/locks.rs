@@ -1,15 +1,16 @@
 //! The locks that run on the simulated machine, by name: all that are written
 //! against the platform.
 
-use ::fairlock::ticket::AdaptiveTicketLock;
+use ::fairlock::thin::ThinMutex;
 use fairlock_sim::Sim;
 
 use super::testbed::Simulated;
 use crate::error::{Error, nearest};
 use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::erased::Erased;
+use crate::locks::monitor::{Monitor, Thin};
 use crate::locks::range::BenchRange;
-use crate::locks::with_policy::WithPolicy;
+use crate::locks::renamed::{self, Was};
 use crate::locks::{BenchLock, custom, fairlock};
 use crate::reference;
 
@@ -20,8 +21,7 @@ impl Runs for Simulated {
 
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {
-    let mut locks = fairlock::entries::<Sim, Simulated, WithPolicy<Sim>, AdaptiveTicketLock<Sim>>();
-    locks.push(fairlock::thin::<Sim, Simulated>());
+    let mut locks = fairlock::entries::<Sim, Simulated, ThinMutex<Sim>, Monitor<Thin<Sim>>>();
     locks.extend(fairlock::ranges::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
     locks.push(reference::plain_for_ranges::<Sim, Simulated>());
@@ -38,6 +38,11 @@ pub fn find(name: &str) -> Result<LockEntry<Simulated>, Error> {
     };
     if let Some(lock) = all().into_iter().find(is_meant) {
         return Ok(lock);
+    }
+    if let Some(now) = renamed::told(name, Was::Simulated) {
+        return Err(Error::usage(format!(
+            "{now}; the library's RwLock and Mutex are fairlock:rwlock and fairlock:mutex"
+        )));
     }
     if crate::locks::registry::find(name).is_ok() {
         return Err(Error::usage(format!(

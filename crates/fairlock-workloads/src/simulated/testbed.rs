@@ -181,7 +181,7 @@ impl Testbed for Simulated {
             })
             .collect();
         let groups = self.groups();
-        for index in 0..cell.disturbance.loops(self.machine.cpus() * groups) {
+        for index in 0..cell.disturbance.loops() {
             simulation.spawn_in(index % groups, "busy loop", || {
                 while !fairlock_sim::stopped() {
                     fairlock_sim::busy(BUSY_NS);

@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::locks::range::{BenchRange, Range};
 
 /// How long a measurement must be at least, so that a thread that is starved is starved by the
-/// lock: if all threads share the CPUs evenly, also with `background` busy loops for each CPU,
+/// lock: if all threads share the CPUs evenly, also with `beside` busy loops,
 /// every thread has a CPU more than once, for more than one operation. There is an upper bound.
-pub fn enough_secs(cell: &Cell, cpus: usize, background: usize) -> f64 {
+pub fn enough_secs(cell: &Cell, cpus: usize, beside: usize) -> f64 {
     const OPERATIONS: f64 = 12.0;
     const TURNS: f64 = 2.0;
     /// About how long a thread has a CPU before another one gets it.
@@ -21,7 +21,7 @@ pub fn enough_secs(cell: &Cell, cpus: usize, background: usize) -> f64 {
     const LONGEST: f64 = 0.6;
     let Setup { section_ns, outside, .. } = cell.range;
     let operation_ns = f64::from(section_ns.unwrap_or(0)) * f64::from(1 + outside.unwrap_or(0));
-    let threads_a_cpu = (cell.threads as f64 / cpus as f64).max(1.0) + background as f64;
+    let threads_a_cpu = (cell.threads as f64 / cpus as f64).max(1.0) + beside as f64 / cpus as f64;
     let enough_ns = (OPERATIONS * operation_ns).max(TURNS * TURN_NS);
     (threads_a_cpu * enough_ns / 1e9).min(LONGEST)
 }

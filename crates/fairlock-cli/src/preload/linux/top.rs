@@ -86,7 +86,7 @@ fn watch(
     let mut earlier = (look(&mut files)?, Instant::now());
     let mut looks = 0;
     while flags.looks.is_none_or(|most| looks < most) {
-        sleep(*flags.every);
+        sleep(flags.every);
         let profile = look(&mut files);
         // After the look: the record of a program that has ended may be gone.
         if let Some(code) = ended()? {

@@ -35,7 +35,7 @@ use serde::Deserialize;
 
 use crate::cell::Form;
 use crate::cell::scenario::{ALWAYS, Group, Scenario, Step, Taken};
-use crate::error::{Error, unknown};
+use crate::error::{Error, in_plain_words, unknown};
 
 /// How the name of such a file ends.
 const ENDING: &str = ".toml";
@@ -109,7 +109,7 @@ fn parse(name: String, text: &str) -> Result<Scenario, Error> {
     let written: Written = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or("", |span| &text[..span.start]);
         let line = before.matches('\n').count() + 1;
-        Error::usage(format!("line {line}: {}", error.message()))
+        Error::usage(format!("line {line}: {}", in_plain_words(error.message())))
     })?;
     let form = match written.form.as_deref() {
         None => Form::RwLock,

@@ -1,0 +1,34 @@
+//! Names that locks had until each name meant one lock.
+
+use crate::cell::Kind;
+
+/// Where a lock ran under its old name, which meant another lock there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Was {
+    Real,
+    Simulated,
+}
+
+/// What the lock that was once called `name` is called now, if it was used as this.
+pub fn renamed(name: &str, was: Was, kind: Kind) -> Option<&'static str> {
+    Some(match (name, was) {
+        ("fairlock:default", Was::Real) => "fairlock:rwlock",
+        ("fairlock:default", Was::Simulated) => "fairlock:full",
+        ("fairlock:adaptive", Was::Real) => "fairlock:mutex",
+        ("fairlock:adaptive", Was::Simulated) => "fairlock:batch_adaptive",
+        ("fairlock:thin", _) => match kind {
+            Kind::Mutex | Kind::Condvar { .. } => "fairlock:mutex",
+            _ => "fairlock:rwlock",
+        },
+        _ => return None,
+    })
+}
+
+/// What to say if a lock is asked for by its old name, with or without its family.
+pub fn told(name: &str, was: Was) -> Option<String> {
+    let full = if name.contains(':') { name.to_owned() } else { format!("fairlock:{name}") };
+    let mut now = [Kind::ReaderWriter, Kind::Mutex].map(|kind| renamed(&full, was, kind)).to_vec();
+    now.dedup();
+    let now = now.into_iter().collect::<Option<Vec<_>>>()?.join(" or ");
+    Some(format!("lock '{name}' is now called {now}"))
+}
