@@ -43,6 +43,33 @@
 //!   then looks at the pins, and revokes the name if there are any. Both change the pins, so one of
 //!   the two sees the other.
 //!
+//! * V7. *A thread changes a slot, or takes its mark off, only in a change of that place, and there is one change of a
+//!   place at a time.* A change begins where the thread has not begun one, in its remembered mark of that place
+//!   ([`begin_change`](super::local::Mark)); for locks elsewhere the caller of [`enter`](VisibleReaders::enter) sees to that.
+//!   So it is with the thread's way onto the list of records (`is_listing`).
+//!
+//! # Signal handlers
+//!
+//! A handler may read a visible lock between any two steps of its thread, also that thread's own lock, and may keep its
+//! guard. If it interrupts no change, all its steps are between two calls of the thread, which then looks at the slot
+//! again: each change begins with that look (is the slot free; does it show the name), and nothing seen earlier is relied on.
+//! If it interrupts a change, it neither touches that slot nor takes a reader from it: it is counted, and leaves by
+//! the count. So to the rules it is another thread, and what they say of threads that come between two steps covers it:
+//!
+//! * between the look at a free slot and the store: it is counted, so the store overwrites nobody's name (V2), and the slot is
+//!   not marked meanwhile (V5), as it shows nothing;
+//! * between the store and the look at the word: it cannot take away what is shown, so if the word has changed, the
+//!   reader decides by its own slot and mark whether it is in;
+//! * as the reader leaves, between the look at the slot and its clearing, or before its mark is taken off: the
+//!   same; nobody shows a name under the old mark (V5);
+//! * if the handler revokes the name, by an attempt to write: as where another thread does, since V3 and V4 ask
+//!   only for atomic steps of `moved`; nobody waits for anybody;
+//! * in the midst of a revocation, or as a lock becomes visible: only atomics of the lock change there, and each state between two
+//!   steps is one that other threads see, too;
+//! * as the record is put on the list: scans do not visit it yet, so it is counted, and the links are not changed twice.
+//!
+//! `thin/rwsem/interrupted_test.rs` tries all of them.
+//!
 //! # Orderings
 //!
 //! The reader's store to the slot and its load that follows are ordered by
@@ -54,7 +81,7 @@
 //! of the CPU for both; `tests/barrier.rs` tries the real ones.
 
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::local::{Cleared, ENOUGH, LAST_PERIOD, Marks, SHOWN, Shown};
 use crate::events::{self, Event};
@@ -111,16 +138,18 @@ impl<P: Platform> VisibleReaders<P> {
         (number < limit).then_some(number)
     }
 
-    /// Scans visit the record of the calling thread from here on.
+    /// Scans visit the record of the calling thread from here on. False if this is a signal handler that interrupts just that.
     #[inline]
-    pub(super) fn list(&self, me: &'static Thread<P>) {
-        if !me.shown.is_listed.get() {
-            self.list_first(me);
-        }
+    pub(super) fn list(&self, me: &'static Thread<P>) -> bool {
+        me.shown.is_listed.get() || self.list_first(me)
     }
 
     #[cold]
-    fn list_first(&self, me: &'static Thread<P>) {
+    fn list_first(&self, me: &'static Thread<P>) -> bool {
+        if me.shown.is_listing.replace(true) {
+            return false;
+        }
+        compiler_fence(Ordering::SeqCst);
         let own = core::ptr::from_ref(me).addr();
         let mut first = self.first.load(Ordering::Relaxed);
         loop {
@@ -133,19 +162,23 @@ impl<P: Platform> VisibleReaders<P> {
                 Err(now) => first = now,
             }
         }
+        compiler_fence(Ordering::SeqCst);
         me.shown.is_listed.set(true);
+        me.shown.is_listing.set(false);
+        true
     }
 
     /// The thread whose record is at `own`, if any, is alone in the child of a fork: only what it reads is
     /// read.
     #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
     pub(crate) fn enter_child(&self, own: Option<&'static Thread<P>>) {
-        // Relaxed: there is nobody else.
-        self.first.store(0, Ordering::Relaxed);
+        // Relaxed: there is nobody else. A signal handler that comes meanwhile finds the record on the list.
+        let first = own.filter(|own| own.shown.is_listed.get()).map_or(0, |own| {
+            own.shown.next.store(0, Ordering::Relaxed);
+            core::ptr::from_ref(own).addr()
+        });
+        self.first.store(first, Ordering::Relaxed);
         self.scans.store(0, Ordering::Relaxed);
-        if let Some(own) = own.filter(|own| own.shown.is_listed.replace(false)) {
-            self.list(own);
-        }
     }
 
     /// The records, from the one listed last on.
@@ -260,8 +293,9 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// The calling thread, `me`, is about to [`enter`](Self::enter) locks that have the slot of this address.
     pub fn prepare(&self, me: &'static Thread<P>, address: usize) {
-        self.list(me);
-        me.shown.reclaim(Marks::<P>::place(address) % SHOWN);
+        if self.list(me) {
+            me.shown.reclaim(Marks::<P>::place(address) % SHOWN);
+        }
     }
 
     /// The calling thread, `me`, reads the lock of this name, if it is prepared and its slot is free; `is_named` says whether the
