@@ -243,7 +243,12 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// Revokes a name, for whose readers `full` has units: `close` changes the word, and returns whether it has. Then those
     /// that are inside are counted, but for `own`, which leave.
-    pub fn revoke(
+    ///
+    /// # Safety
+    /// `full` has the units of the readers of this name, as [`show`](Self::show) gives them, for as long as a word has the name.
+    /// Where `close` returns true, the word had it until then, and no word has it any more. The caller may end the reads of `own`
+    /// readers of the name.
+    pub unsafe fn revoke(
         &self,
         name: u64,
         full: &RwSem<P>,
@@ -292,7 +297,11 @@ impl<P: Platform> VisibleReaders<P> {
     }
 
     /// The calling thread, `me`, is about to [`enter`](Self::enter) locks that have the slot of this address.
-    pub fn prepare(&self, me: &'static Thread<P>, address: usize) {
+    ///
+    /// # Safety
+    /// `me` is the record of the calling thread, which is not a signal handler that interrupts this, `enter` or
+    /// [`leave`](Self::leave) (V7).
+    pub unsafe fn prepare(&self, me: &'static Thread<P>, address: usize) {
         if self.list(me) {
             me.shown.reclaim(Marks::<P>::place(address) % SHOWN);
         }
@@ -300,8 +309,11 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// The calling thread, `me`, reads the lock of this name, if it is prepared and its slot is free; `is_named` says whether the
     /// lock has that name still.
+    ///
+    /// # Safety
+    /// As [`prepare`](Self::prepare).
     #[inline(always)]
-    pub fn enter(
+    pub unsafe fn enter(
         me: &Thread<P>,
         address: usize,
         name: u64,
@@ -321,8 +333,11 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// The calling thread, `me`, leaves the lock of this name. False if the full lock counts the reader; `None` if the
     /// thread does not show the name.
+    ///
+    /// # Safety
+    /// As [`prepare`](Self::prepare); and the caller may end the read of a reader of this name.
     #[inline(always)]
-    pub fn leave(&self, me: &Thread<P>, address: usize, name: u64) -> Option<bool> {
+    pub unsafe fn leave(&self, me: &Thread<P>, address: usize, name: u64) -> Option<bool> {
         let place = Marks::<P>::place(address) % SHOWN;
         if !me.shown.has(place, name) {
             return None;
@@ -339,7 +354,11 @@ impl<P: Platform> VisibleReaders<P> {
     /// Nobody has used `full` in the child of a fork yet. Threads that were about to give it units, or to take
     /// them off, are not there: it has those of a lock that is visible (`is_shown`), and else counts the readers of
     /// the last `name`.
-    pub fn enter_child_of(&self, full: &RwSem<P>, name: u64, is_shown: bool) {
+    ///
+    /// # Safety
+    /// The calling thread is alone in the child of a fork. `full` has units for the readers of `name` only, and of no other name
+    /// of its lock.
+    pub unsafe fn enter_child_of(&self, full: &RwSem<P>, name: u64, is_shown: bool) {
         // Readers who were given up by another thread are counted as minus one.
         let units = (full.snapshot().readers + HELD / 2) / HELD;
         if units <= usize::from(is_shown) {
@@ -371,14 +390,19 @@ mod tests {
     #[test]
     fn a_reader_of_a_lock_elsewhere_comes_and_leaves_by_the_name_that_it_shows() {
         let (readers, me) = (VisibleReaders::<Native>::new(), record());
-        let enter = |is_named| VisibleReaders::enter(me, ADDRESS, NAME, || is_named);
+        // SAFETY: the record is this thread's, and it may end its reads.
+        let enter = |is_named| unsafe { VisibleReaders::enter(me, ADDRESS, NAME, || is_named) };
+        // SAFETY: as above.
+        let prepare = || unsafe { readers.prepare(me, ADDRESS) };
+        // SAFETY: as above.
+        let leave = |name| unsafe { readers.leave(me, ADDRESS, name) };
         assert!(!enter(true), "not prepared");
-        readers.prepare(me, ADDRESS);
+        prepare();
         assert!(!enter(false), "the lock has another name");
         assert!(enter(true) && !enter(true), "its slot is in use");
-        assert_eq!(readers.leave(me, ADDRESS, NAME + 1), None);
-        assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
-        assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        assert_eq!(leave(NAME + 1), None);
+        assert_eq!(leave(NAME), Some(true));
+        assert_eq!(leave(NAME), None);
         if !Native::has_process_barrier() {
             return; // no lock becomes visible here
         }
@@ -391,13 +415,14 @@ mod tests {
         // SAFETY: as above.
         unsafe { full.unlock_read() };
         assert!(!VisibleReaders::counts_any(&full));
-        assert!(readers.revoke(NAME, &full, 0, || true));
+        // SAFETY: just given the units; nobody looks for the name.
+        assert!(unsafe { readers.revoke(NAME, &full, 0, || true) });
         assert_eq!(full.snapshot().readers, 1);
         assert!(!enter(true));
-        readers.prepare(me, ADDRESS);
+        prepare();
         assert!(enter(true), "who is counted needs its slot no more");
-        assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
-        assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        assert_eq!(leave(NAME), Some(true));
+        assert_eq!(leave(NAME), None);
         // SAFETY: the full lock counts the reader, as just said.
         unsafe { full.unlock_read() };
         assert!(!full.is_locked());
@@ -409,16 +434,21 @@ mod tests {
             [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)]
         {
             let (readers, me) = (VisibleReaders::<Native>::new(), record());
-            readers.prepare(me, ADDRESS);
-            assert!(VisibleReaders::enter(me, ADDRESS, NAME, || true));
+            // SAFETY: the record is this thread's.
+            unsafe {
+                readers.prepare(me, ADDRESS);
+                assert!(VisibleReaders::enter(me, ADDRESS, NAME, || true));
+            }
             let full = RwSem::new(Policy::DEFAULT);
             // SAFETY: nobody is inside.
             unsafe { full.adopt_readers(units * HELD) };
-            readers.enter_child_of(&full, NAME, is_shown);
+            // SAFETY: these are all its units; nobody else uses the lock.
+            unsafe { readers.enter_child_of(&full, NAME, is_shown) };
             let left = if is_shown { units.min(1) * HELD } else { units.min(1) };
             assert_eq!(full.snapshot().readers, left);
             let is_uncounted = is_shown || units == 0;
-            assert_eq!(readers.leave(me, ADDRESS, NAME), Some(is_uncounted));
+            // SAFETY: entered above.
+            assert_eq!(unsafe { readers.leave(me, ADDRESS, NAME) }, Some(is_uncounted));
         }
     }
 

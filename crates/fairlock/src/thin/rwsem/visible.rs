@@ -192,7 +192,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire and Release: comes after the last writer and before the next.
         let full = RwWord::inflated(slot.name);
         let close = || self.word.exchange(word, full, Ordering::AcqRel).is_ok();
-        let is_revoked = all.revoke(word.shown(), &slot.full, own, close);
+        // SAFETY: given the units just now, or as the lock became visible; only this lock has the name (V1), and `close` takes it
+        // off. The caller's own readers leave.
+        let is_revoked = unsafe { all.revoke(word.shown(), &slot.full, own, close) };
         if !is_revoked && kept.is_none() {
             slot.full.word.disown_readers(adopted);
             Self::slots().give(slot);
