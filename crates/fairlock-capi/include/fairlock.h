@@ -14,7 +14,7 @@
  * While threads wait for a lock, or a mutex or condition variable, it has more from a pool of
  * the library's, which does not shrink, and gives that back after some use that nobody waits
  * for, when it is destroyed, and at once by fairlock_*_trim.
- * A fairlock_sem_t has 80 bytes of the heap from its first use on until it is destroyed.
+ * A fairlock_sem_t has 88 bytes of the heap from its first use on until it is destroyed.
  * What is in an object is no part of the interface. Memory that is neither zero nor was initialised
  * is not a lock.
  *
@@ -1072,7 +1072,7 @@ FAIRLOCK_NOTHROW;
 /**
  * Ends the use of a semaphore, however many permits it has. Every later call with it returns
  * EINVAL, until it is initialised again. One that was used and is just forgotten keeps what it
- * has of the heap: 80 bytes.
+ * has of the heap: 88 bytes.
  *
  * * 0: it is no semaphore any more.
  * * EBUSY: somebody waits for it; it is as it was.

@@ -45,7 +45,8 @@ impl Pooled for Slot {
     }
 }
 
-static SLOTS: Pool<Slot> = Pool::new(AtomicU64::new(0));
+// SAFETY: zero; `link` has what `make` was told, and an atomic that is for the pool.
+static SLOTS: Pool<Slot> = unsafe { Pool::new(AtomicU64::new(0)) };
 /// The slots of locks by address. A slot is there exactly while it has the address of a lock, or of one that
 /// was given up without `destroy`. If a thread is just making a table larger, the child of a fork may not find
 /// what is in it, and gives those locks other slots.
@@ -145,7 +146,8 @@ fn reclaim(slot: &'static Slot) {
         return slot.confirm();
     }
     remove(&slots, address);
-    SLOTS.give(slot);
+    // SAFETY: from the pool; it was removed from the index, and no lock has it any more.
+    unsafe { SLOTS.give(slot) };
 }
 
 /// The program destroys the lock at `address`, which is inflated: it becomes thin, and free.
@@ -161,7 +163,8 @@ pub(crate) fn retire(head: &Head, address: usize) {
     } else if let Some(slot) = remove(&slots, address)
         && recover(slot)
     {
-        SLOTS.give(slot);
+        // SAFETY: as in `reclaim`.
+        unsafe { SLOTS.give(slot) };
     }
     head.clear();
 }

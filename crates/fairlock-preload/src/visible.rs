@@ -63,14 +63,16 @@ impl Slot {
         // Acquire and Release: comes after the last writer and before the next.
         let close =
             || self.shown.compare_exchange(name, Name(name).revoked().0, order.0, order.1).is_ok();
-        VISIBLE.revoke(name, self.sem(), 0, close);
+        // SAFETY: the lock has units since it has the name (`show`), and `close` takes that off.
+        unsafe { VISIBLE.revoke(name, self.sem(), 0, close) };
     }
 
     /// Nobody has used the slot in the child of a fork yet.
     pub(crate) fn enter_child(&self) {
         self.waiting.store(0, Ordering::Relaxed);
         let last = Name(self.shown.load(Ordering::Relaxed)).last();
-        VISIBLE.enter_child_of(self.sem(), last, self.name().is_some());
+        // SAFETY: the caller's promise; names before the last one were revoked, and their units taken off.
+        unsafe { VISIBLE.enter_child_of(self.sem(), last, self.name().is_some()) };
     }
 
     /// Runs `wait`, in which the calling thread waits for the lock alone.
@@ -105,8 +107,11 @@ mod tests {
     /// The calling thread reads the lock, and is not counted.
     fn read(slot: &Slot) {
         let (me, name) = (thread::record(), slot.name().unwrap());
-        VISIBLE.prepare(me, slot.address());
-        assert!(VisibleReaders::enter(me, slot.address(), name, || slot.name() == Some(name)));
+        // SAFETY: the record is this thread's, which no signal handler interrupts.
+        unsafe {
+            VISIBLE.prepare(me, slot.address());
+            assert!(VisibleReaders::enter(me, slot.address(), name, || slot.name() == Some(name)));
+        }
     }
 
     fn readers(slot: &Slot) -> usize {
@@ -124,7 +129,9 @@ mod tests {
             slot.shown.store(Name(name).revoked().0, Ordering::Relaxed);
             slot.enter_child();
             assert!(readers(slot) == 1 && !slot.sem().try_write());
-            assert_eq!(VISIBLE.leave(thread::record(), slot.address(), name), Some(false));
+            // SAFETY: the thread reads the lock.
+            let left = unsafe { VISIBLE.leave(thread::record(), slot.address(), name) };
+            assert_eq!(left, Some(false));
             // SAFETY: counted.
             unsafe { slot.sem().unlock_read() };
             assert!(slot.sem().try_write());

@@ -90,9 +90,9 @@ impl<P: Platform> Waiter<P> {
                     if P::now() >= deadline {
                         return Err(WaitError::TimedOut);
                     }
-                    self.thread.park_until(deadline);
+                    Thread::<P>::park_until(deadline);
                 }
-                _ => self.thread.park(),
+                _ => Thread::<P>::park(),
             }
         }
     }

@@ -274,9 +274,78 @@ struct AttemptsMustBeUsed;
 /// RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
 /// ```
 ///
+/// ```compile_fail,E0133
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// RwSem::new(fairlock::Policy::DEFAULT).try_unlock_read();
+/// ```
+///
+/// ```compile_fail,E0133
+/// use fairlock::{platform::{Native, System}, thin::VisibleReaders};
+/// VisibleReaders::<Native>::new().prepare(Native::thread(), 64);
+/// ```
+///
+/// ```compile_fail,E0133
+/// use fairlock::{platform::{Native, System}, thin::VisibleReaders};
+/// VisibleReaders::<Native>::enter(Native::thread(), 64, 7, || true);
+/// ```
+///
+/// ```compile_fail,E0133
+/// use fairlock::{platform::{Native, System}, thin::VisibleReaders};
+/// VisibleReaders::<Native>::new().leave(Native::thread(), 64, 7);
+/// ```
+///
+/// ```compile_fail,E0133
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// use fairlock::{platform::Native, thin::VisibleReaders};
+/// let lock = RwSem::new(fairlock::Policy::DEFAULT);
+/// VisibleReaders::<Native>::new().revoke(7, &lock, 1, || true);
+/// ```
+///
+/// ```compile_fail,E0133
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// use fairlock::{platform::Native, thin::VisibleReaders};
+/// let lock = RwSem::new(fairlock::Policy::DEFAULT);
+/// VisibleReaders::<Native>::new().enter_child_of(&lock, 7, false);
+/// ```
+///
+/// ```compile_fail,E0133
+/// fn get<T, M: fairlock::pool::Memory>(pool: fairlock::pool::Pool<u64, T, M>) {
+///     pool.get(16);
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// fn give<T: fairlock::pool::Pooled, M: fairlock::pool::Memory>(
+///     pool: fairlock::pool::Pool<std::sync::atomic::AtomicU64, T, M>,
+///     item: &T,
+/// ) {
+///     pool.give(item);
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// fn make<M: fairlock::pool::Memory>() -> fairlock::pool::Pool<u64, u64, M> {
+///     fairlock::pool::Pool::new(7)
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// use fairlock::platform::{Native, System};
+/// Native::thread().park();
+/// ```
+///
+/// ```compile_fail,E0599
+/// use fairlock::platform::{Native, System};
+/// Native::thread().park_until(0);
+/// ```
+///
 /// That is all that is wrong with them:
 ///
 /// ```
+/// use fairlock::platform::{Native, System};
+/// use fairlock::pool::{Memory, Pool, Pooled};
+/// use fairlock::thin::VisibleReaders;
+///
 /// let word = std::sync::atomic::AtomicU32::new(1);
 /// fairlock::wait::Thread::<fairlock::platform::Native>::stay_awake(&word, 1, None, false);
 /// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
@@ -286,6 +355,31 @@ struct AttemptsMustBeUsed;
 ///     RwSem::new(fairlock::Policy::DEFAULT).adopt_readers(1);
 ///     RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
 ///     RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
+///     RwSem::new(fairlock::Policy::DEFAULT).try_unlock_read();
+/// }
+/// let (all, me) = (VisibleReaders::<Native>::new(), Native::thread());
+/// // SAFETY: the record is this thread's, and each lock is new: it has units of the name where they are revoked.
+/// unsafe {
+///     all.prepare(me, 64);
+///     assert!(VisibleReaders::enter(me, 64, 7, || true));
+///     assert!(all.leave(me, 64, 7) == Some(true));
+///     let lock = RwSem::new(fairlock::Policy::DEFAULT);
+///     all.enter_child_of(&lock, 7, false);
+///     lock.read();
+///     VisibleReaders::show(&lock, || true);
+///     if Native::has_process_barrier() {
+///         all.revoke(7, &lock, 0, || true);
+///     }
+/// }
+/// fairlock::wait::Thread::<Native>::park_until(0);
+///
+/// fn use_pool<T: Pooled, M: Memory>(pool: Pool<std::sync::atomic::AtomicU64, T, M>, item: &T) {
+///     // SAFETY: never called.
+///     unsafe {
+///         pool.get(16);
+///         pool.give(item);
+///         Pool::<u64, T, M>::new(7);
+///     }
 /// }
 /// ```
 #[cfg(doctest)]

@@ -93,8 +93,12 @@ pub struct Pool<A, T, M: Memory> {
 }
 
 impl<A, T, M: Memory> Pool<A, T, M> {
-    /// No items yet; `free` is zero.
-    pub const fn new(free: A) -> Self {
+    /// No items yet.
+    ///
+    /// # Safety
+    /// `free` is atomic, and zero. [`Pooled::link`] of an item returns the index with which it was made, and always the same
+    /// atomic, which only the pool uses.
+    pub const unsafe fn new(free: A) -> Self {
         Self {
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
             made: AtomicU32::new(0),
@@ -103,16 +107,18 @@ impl<A, T, M: Memory> Pool<A, T, M> {
         }
     }
 
-    /// The item of this name, which was given out.
+    /// The item of this name.
+    ///
+    /// # Safety
+    /// An item of this pool that was made has the name.
     #[inline(always)]
-    pub fn get(&self, name: u32) -> &T {
+    pub unsafe fn get(&self, name: u32) -> &T {
         // Relaxed: whoever learns a name acquires what came before it was given out.
         let chunk = self.chunks[chunk(name)].load(Ordering::Relaxed);
         if chunk.is_null() {
             unmade();
         }
-        // SAFETY: names are in words and lists, all from items that were made before; and a name
-        // leads into its chunk (`name`).
+        // SAFETY: the caller's promise; and a name leads into its chunk (`name`).
         unsafe { &*chunk.add(place(name)) }
     }
 
@@ -188,7 +194,8 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
         // this acquires also from those who gave items before that.)
         let mut free = self.free.load(Ordering::Acquire);
         while let Some(index) = (free as u32).checked_sub(1) {
-            let item = self.get(name(index));
+            // SAFETY: an item in the list was made (`give`).
+            let item = unsafe { self.get(name(index)) };
             // Relaxed: if it is not the item's next one any more, the list has changed.
             let next = item.link().1.load(Ordering::Relaxed);
             match self.change(free, next) {
@@ -199,8 +206,11 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
         None
     }
 
-    /// The item goes into the list: nobody uses it any more.
-    pub fn give(&self, item: &T) {
+    /// The item goes into the list.
+    ///
+    /// # Safety
+    /// It is of this pool, was taken from it or made, and nobody uses it any more.
+    pub unsafe fn give(&self, item: &T) {
         let (index, next) = item.link();
         // Relaxed: nothing is read of the items in the list.
         let mut free = self.free.load(Ordering::Relaxed);
@@ -230,7 +240,8 @@ impl<A: Atomic<u64>, T: Pooled, M: Memory> Pool<A, T, M> {
         for _ in 0..self.made() {
             let Some(index) = next.checked_sub(1) else { return };
             f(index);
-            next = self.get(name(index)).link().1.load(Ordering::Relaxed);
+            // SAFETY: as in `take`.
+            next = unsafe { self.get(name(index)) }.link().1.load(Ordering::Relaxed);
         }
     }
 
@@ -314,13 +325,18 @@ mod tests {
 
     type Items = Pool<AtomicU64, Item, Heap>;
 
+    fn items() -> Items {
+        // SAFETY: zero; and `link` is for the pool.
+        unsafe { Items::new(AtomicU64::new(0)) }
+    }
+
     fn take(pool: &Items) -> &Item {
         pool.take().or_else(|| pool.make(Item::new)).unwrap()
     }
 
     #[test]
     fn items_are_taken_given_and_taken_again() {
-        let pool = Items::new(AtomicU64::new(0));
+        let pool = items();
         // More than three chunks.
         let items: Vec<_> = (0..500).map(|_| take(&pool)).collect();
         let addresses = |items: &[&Item]| {
@@ -332,11 +348,14 @@ mod tests {
         assert!(made.windows(2).all(|pair| pair[1] - pair[0] >= size_of::<Item>()));
         for item in &items {
             assert!(
-                ptr::eq(pool.at(item.index), *item) && ptr::eq(pool.get(name(item.index)), *item)
+                ptr::eq(pool.at(item.index), *item)
+                    // SAFETY: it was made.
+                    && ptr::eq(unsafe { pool.get(name(item.index)) }, *item)
             );
         }
         assert!(pool.at(500).is_null() && pool.at(u32::MAX).is_null() && pool.is_drained());
-        items.into_iter().for_each(|item| pool.give(item));
+        // SAFETY: taken above.
+        items.into_iter().for_each(|item| unsafe { pool.give(item) });
         assert!(!pool.is_drained());
         let again: Vec<_> = (0..500).map(|_| take(&pool)).collect();
         assert_eq!(addresses(&again), made);
@@ -344,7 +363,7 @@ mod tests {
 
     #[test]
     fn nobody_has_what_another_one_has() {
-        let pool = Items::new(AtomicU64::new(0));
+        let pool = items();
         let taken = [const { AtomicU32::new(0) }; 64];
         fairlock_testing::scope(|s| {
             for _ in 0..4 {
@@ -356,7 +375,8 @@ mod tests {
                         }
                         for item in items {
                             taken[item.index as usize].store(0, Ordering::Relaxed);
-                            pool.give(item);
+                            // SAFETY: taken above.
+                            unsafe { pool.give(item) };
                         }
                     }
                 });
@@ -378,7 +398,8 @@ mod tests {
 
     #[test]
     fn an_attempt_without_memory_takes_no_index() {
-        let pool = Pool::<_, Item, Nowhere>::new(AtomicU64::new(0));
+        // SAFETY: as in `items`.
+        let pool = unsafe { Pool::<_, Item, Nowhere>::new(AtomicU64::new(0)) };
         assert!((0..3).all(|_| pool.make(Item::new).is_none()));
         assert_eq!(pool.made(), 0);
     }
@@ -396,7 +417,8 @@ mod tests {
 
     #[test]
     fn a_pool_of_as_many_items_as_can_be_makes_no_more() {
-        let pool = Pool::<_, Item, Unasked>::new(AtomicU64::new(0));
+        // SAFETY: as in `items`.
+        let pool = unsafe { Pool::<_, Item, Unasked>::new(AtomicU64::new(0)) };
         pool.made.store(LIMIT, Ordering::Relaxed);
         assert!(pool.make(Item::new).is_none());
         assert_eq!(pool.made(), LIMIT);
@@ -422,7 +444,8 @@ mod tests {
 
     #[test]
     fn a_pool_gives_all_its_memory_back_in_the_end() {
-        let pool = Pool::<_, Item, Counted>::new(AtomicU64::new(0));
+        // SAFETY: as in `items`.
+        let pool = unsafe { Pool::<_, Item, Counted>::new(AtomicU64::new(0)) };
         // Two chunks.
         assert!((0..=SMALLEST).all(|_| pool.make(Item::new).is_some()));
         assert_eq!(OUT.load(Ordering::Relaxed), 3 * SMALLEST);

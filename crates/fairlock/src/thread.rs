@@ -105,7 +105,21 @@ impl<P: System> Thread<P> {
 }
 
 impl<P: Platform> Thread<P> {
-    /// Call it before [parking](Sleeper::park): waits, awake, until `word` is `woken`. It spins for
+    /// For locks of other crates on a [`Platform`]: the calling thread sleeps until
+    /// [`unpark`](Sleeper::unpark) of its record. An `unpark` before the call ends it immediately. May
+    /// return spuriously, so the caller has to check its condition again.
+    ///
+    /// Not a method: on the record of another thread it would use up what wakes that one.
+    pub fn park() {
+        P::thread().ticket_parker.park(None, false);
+    }
+
+    /// As [`park`](Self::park), but at most until `deadline` (nanoseconds of [`System::now`]).
+    pub fn park_until(deadline: u64) {
+        P::thread().ticket_parker.park(Some(deadline), false);
+    }
+
+    /// Call it before [parking](Self::park): waits, awake, until `word` is `woken`. It spins for
     /// at most 4 µs; then, if `yields`, it yields its CPU for at most 50 µs. Neither phase goes on
     /// past `deadline` (nanoseconds of [`System::now`]), and a phase that lately did not help is
     /// skipped.

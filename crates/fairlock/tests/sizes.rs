@@ -12,7 +12,7 @@ const _: () = assert!(size_of::<RwLock<()>>() == RWLOCK);
 const _: () = assert!(size_of::<RecursiveRwLock<()>>() == RWLOCK);
 const _: () = assert!(size_of::<Mutex<()>>() == MUTEX);
 const _: () = assert!(size_of::<RangeRwLock>() == RANGE);
-const _: () = assert!(size_of::<Semaphore>() == 80);
+const _: () = assert!(size_of::<Semaphore>() == 88);
 const _: () = assert!(size_of::<RwLock<u64>>() == RWLOCK + 8);
 const _: () = assert!(size_of::<Mutex<u64>>() == MUTEX + 8);
 

@@ -24,9 +24,9 @@ fn locks_can_be_statics() {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn sizes_are_as_stated() {
-    assert_eq!(size_of::<BatchedTicketLock<Native, 1>>(), 56);
-    assert_eq!(size_of::<BatchedTicketLock<Native, 64>>(), 56);
-    assert_eq!(size_of::<AdaptiveTicketLock<Native>>(), 96);
+    assert_eq!(size_of::<BatchedTicketLock<Native, 1>>(), 64);
+    assert_eq!(size_of::<BatchedTicketLock<Native, 64>>(), 64);
+    assert_eq!(size_of::<AdaptiveTicketLock<Native>>(), 104);
 }
 
 #[test]

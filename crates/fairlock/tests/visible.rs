@@ -471,3 +471,46 @@ fn a_child_goes_on_with_the_readers_of_the_thread_that_forked() {
         assert!(lock.try_write().is_some());
     });
 }
+
+/// A handler interrupts a reader of the lock anywhere, and reads it, too. Whatever comes out if it never meets the
+/// reader in the midst of a call: then this shows less. `thin/rwsem/interrupted_test.rs` has each of the steps.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))]
+fn a_signal_handler_that_reads_the_lock_of_its_thread_leaves_no_reader_behind() {
+    static LOCK: RwLock<[u64; 2]> = RwLock::new([0; 2]);
+
+    extern "C" fn handler(_: i32) {
+        if let Some(now) = LOCK.try_read() {
+            assert_eq!(now[0], now[1]);
+        }
+    }
+
+    if !show(&LOCK) {
+        return;
+    }
+    let (ends, (send, reader)) = (&AtomicBool::new(false), mpsc::channel());
+    scope(|s| {
+        s.spawn(|| {
+            let handler: extern "C" fn(i32) = handler;
+            // SAFETY: the handler reads a lock of which its thread has a record, and does not wait for it.
+            unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+            drop(LOCK.read());
+            // SAFETY: the calling thread's own.
+            send.send(unsafe { libc::pthread_self() }).unwrap();
+            while !ends.load(Ordering::Acquire) {
+                let now = LOCK.read();
+                assert_eq!(now[0], now[1]);
+            }
+        });
+        let reader = reader.recv().unwrap();
+        for _ in 0..rounds(100_000) {
+            raw(&LOCK).show_readers();
+            // SAFETY: that thread ends only once it is told to.
+            unsafe { libc::pthread_kill(reader, libc::SIGUSR1) };
+            // Without a wait: the handler would queue for the lock of a queue that its thread may have.
+            until(|| LOCK.try_write().map(|mut now| *now = now.map(|n| n + 1)).is_some());
+        }
+        ends.store(true, Ordering::Release);
+    });
+    assert!(!LOCK.is_locked() && LOCK.try_write().is_some());
+}

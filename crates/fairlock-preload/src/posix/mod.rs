@@ -175,8 +175,9 @@ impl Lock {
         let (me, address) = (thread::state(), self.address());
         // The name first: where the lock has none, that costs its readers least.
         let taken = self.name().is_some_and(|(slot, name)| {
-            let enter =
-                |thread| VisibleReaders::enter(thread, address, name, || slot.name() == Some(name));
+            let is_named = || slot.name() == Some(name);
+            // SAFETY: `change_shown` has the thread's record, and lets no signal handler in.
+            let enter = |thread| unsafe { VisibleReaders::enter(thread, address, name, is_named) };
             slot.note_use();
             me.held.has_room()
                 && me.change_shown(|thread| Some(enter(thread))).is_some_and(identity)
@@ -192,7 +193,8 @@ impl Lock {
     pub(crate) fn unlock_visibly(&self) -> bool {
         let (me, address) = (thread::state(), self.address());
         let left = self.name().is_some_and(|(_, name)| {
-            let leave = |thread| VISIBLE.leave(thread, address, name);
+            // SAFETY: as above; and the program gives up a read of the lock that has the name.
+            let leave = |thread| unsafe { VISIBLE.leave(thread, address, name) };
             me.plain.get()
                 && me.held.is_last(address)
                 && me.change_shown(leave).is_some_and(identity)
@@ -323,7 +325,9 @@ impl Lock {
         // Of whom the thread's own record says so.
         let reads = me.held.is_last(address) && !self.is_writer(me);
         if slot.name().is_some_and(|name| self.leaves_visibly(me, slot, name))
-            || reads && slot.sem().try_unlock_read()
+            // SAFETY: the program gives up a read of this lock. One that it does not have is its mistake: only its own data
+            // depend on the lock.
+            || reads && unsafe { slot.sem().try_unlock_read() }
         {
             me.held.remove(address);
         } else if slot.sem().is_write_locked() {
@@ -331,7 +335,8 @@ impl Lock {
             slot.stats.note_writer(0);
             // SAFETY: held for writing, so the caller holds it that way.
             unsafe { slot.sem().unlock_write() };
-        } else if slot.sem().is_locked() && slot.sem().try_unlock_read() {
+        // SAFETY: as above.
+        } else if slot.sem().is_locked() && unsafe { slot.sem().try_unlock_read() } {
             me.held.remove(address);
         }
     }
@@ -340,7 +345,8 @@ impl Lock {
     /// counted.
     #[cold]
     fn leaves_visibly(&self, me: &State, slot: &Slot, name: u64) -> bool {
-        let leave = |thread| VISIBLE.leave(thread, self.address(), name);
+        // SAFETY: as in `unlock_visibly`.
+        let leave = |thread| unsafe { VISIBLE.leave(thread, self.address(), name) };
         let left = me.change_shown(leave);
         if left.is_none() && !VisibleReaders::counts_any(slot.sem()) {
             // Another thread shows the reader, or there is none.
@@ -501,7 +507,8 @@ impl Lock {
         if form == Form::VISIBLE {
             // It will be read without being counted.
             me.change_shown(|thread| {
-                VISIBLE.prepare(thread, self.address());
+                // SAFETY: as in `read_visibly`.
+                unsafe { VISIBLE.prepare(thread, self.address()) };
                 Some(())
             });
         }

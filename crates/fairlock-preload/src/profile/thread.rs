@@ -130,7 +130,8 @@ impl Pooled for Local {
     }
 }
 
-static LOCALS: Pool<Local> = Pool::new(AtomicU64::new(0));
+// SAFETY: zero; `link` has what `make` was told, and an atomic that is for the pool.
+static LOCALS: Pool<Local> = unsafe { Pool::new(AtomicU64::new(0)) };
 static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 1);
 
 pub(super) fn forget() {
@@ -192,7 +193,8 @@ impl Busy {
         let local = LOCALS.take().or_else(|| LOCALS.make(new))?;
         if local.process.get() != here {
             let Some((_, entry)) = THREADS.add() else {
-                LOCALS.give(local);
+                // SAFETY: just taken, and nobody else knows it.
+                unsafe { LOCALS.give(local) };
                 return None;
             };
             local.entry.set(entry);
@@ -247,7 +249,8 @@ pub(crate) fn thread_ends() {
     used(entry).iter().for_each(flush);
     mine.forget();
     entry.tid.store(0, Ordering::Relaxed);
-    LOCALS.give(local);
+    // SAFETY: from the pool; the thread ends, and had it alone.
+    unsafe { LOCALS.give(local) };
 }
 
 /// What is found out of a lock before it is taken. Others may be about to write to what is known of

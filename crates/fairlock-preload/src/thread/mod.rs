@@ -250,7 +250,8 @@ impl Pooled for Record {
     }
 }
 
-static RECORDS: Pool<Record> = Pool::new(AtomicU64::new(0));
+// SAFETY: zero; `link` has what `make` was told, and an atomic that is for the pool.
+static RECORDS: Pool<Record> = unsafe { Pool::new(AtomicU64::new(0)) };
 
 /// How many such calls may be within each other.
 const USES: usize = 4;
@@ -450,7 +451,8 @@ pub(crate) fn tidy_up() {
     let record = state.record.swap(ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: null, or from the pool.
     if let Some(record) = unsafe { record.as_ref() } {
-        RECORDS.give(record);
+        // SAFETY: from the pool; its thread ends, or has no use for it any more.
+        unsafe { RECORDS.give(record) };
     }
 }
 

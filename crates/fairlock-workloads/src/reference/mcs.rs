@@ -5,7 +5,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, Platform, Thread};
 
 use super::{SPIN_NS, parked_at, spin_until};
 use crate::locks::BenchLock;
@@ -127,7 +127,7 @@ impl<P: Platform, S: Style<P>> Node<P, S> {
         let mut turn =
             self.turn.compare_exchange(WAITING, address, Ordering::Release, Ordering::Acquire);
         while turn != Err(GRANTED) {
-            thread.park();
+            Thread::<P>::park();
             turn = Err(self.turn.load(Ordering::Acquire));
         }
     }

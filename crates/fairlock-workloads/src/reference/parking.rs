@@ -124,7 +124,7 @@ impl<P: Platform, const ROUNDS: u32, const FAIR_NS: u64> Parking<P, ROUNDS, FAIR
         });
         // Acquire: if handed over, what was done under the lock before.
         while is_parked && told.load(Ordering::Acquire) == ASLEEP {
-            thread.park();
+            Thread::<P>::park();
         }
         told.load(Ordering::Relaxed) == HAVE
     }

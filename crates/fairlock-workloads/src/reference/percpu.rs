@@ -7,7 +7,7 @@
 use core::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, Platform, Thread};
 
 use super::futex::FutexMutex;
 use super::{Line, word};
@@ -69,7 +69,7 @@ impl<P: Platform> PerCpu<P> {
     /// Forbids readers to enter, and waits for those inside.
     fn close(&self) {
         if P::now() >= self.known_until.load(Ordering::Relaxed) {
-            P::thread().park_until(P::now() + GRACE_NS);
+            Thread::<P>::park_until(P::now() + GRACE_NS);
         }
         self.closed.store(1, Ordering::SeqCst);
         loop {

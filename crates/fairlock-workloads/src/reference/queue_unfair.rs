@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, Platform, Thread};
 
 use super::mcs::{Mcs, Style};
 use super::{SPIN_NS, parked_at};
@@ -48,7 +48,7 @@ impl<P: Platform, S: Style<P>> UnfairQueue<P, S> {
         let before =
             self.state.compare_exchange(HELD, address, Ordering::Release, Ordering::Relaxed);
         if before != Err(FREE) {
-            thread.park();
+            Thread::<P>::park();
         }
     }
 

@@ -457,10 +457,14 @@ models! {
 impl RwSem<Loom> {
     /// Has loom check that every access so far happens before this one.
     fn access_mut(&mut self) {
-        self.word.access_mut();
-        let Either::Turns(_, lock) = &mut *self.0 else { return };
-        lock.lines.access_mut();
-        lock.queue.access_mut();
+        match &mut *self.0 {
+            Either::Turns(_, lock) => {
+                lock.word.access_mut();
+                lock.lines.access_mut();
+                lock.queue.access_mut();
+            }
+            Either::Kernel(_, lock) => lock.word.access_mut(),
+        }
     }
 }
 

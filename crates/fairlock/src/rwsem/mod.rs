@@ -19,7 +19,7 @@ mod tests;
 mod word;
 
 use core::fmt;
-use core::ops::{Deref, DerefMut};
+use core::ops::Deref;
 
 #[doc(hidden)]
 pub use hidden::Snapshot;
@@ -261,11 +261,6 @@ impl<P: Platform> RwSem<P> {
         #[doc(hidden)]
         pub fn take_write_at_once() -> bool;
 
-        /// As [`unlock_read`](Self::unlock_read), for a caller that may not hold the lock: returns
-        /// whether anybody read it.
-        #[doc(hidden)]
-        pub fn try_unlock_read() -> bool;
-
         /// When the first of the queued writers came.
         #[doc(hidden)]
         pub fn first_writer_since() -> Option<u64>;
@@ -366,6 +361,15 @@ impl<P: Platform> RwSem<P> {
         /// # Safety
         /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
         pub unsafe fn upgrade_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
+
+        /// As [`unlock_read`](Self::unlock_read), where a program may give up what nobody holds: returns
+        /// whether anybody read the lock.
+        ///
+        /// # Safety
+        /// The caller holds the lock for reading, or no holder relies on it, as after the mistake of a
+        /// program that has only itself to blame.
+        #[doc(hidden)]
+        pub unsafe fn try_unlock_read() -> bool;
 
         /// From here on `count` readers hold this lock, which nobody else knows yet: each will
         /// [`unlock_read`](Self::unlock_read) it. At most as many are adopted as the word has room
@@ -486,14 +490,6 @@ impl<P: Platform> Deref for RwSem<P> {
     #[inline(always)]
     fn deref(&self) -> &Head<P> {
         either!(&*self.0, lock => lock)
-    }
-}
-
-#[doc(hidden)]
-impl<P: Platform> DerefMut for RwSem<P> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Head<P> {
-        either!(&mut *self.0, lock => lock)
     }
 }
 

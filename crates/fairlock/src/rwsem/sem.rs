@@ -635,8 +635,10 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         }
     }
 
+    /// # Safety
+    /// As [`RwSem::try_unlock_read`](super::RwSem::try_unlock_read).
     #[inline]
-    pub(crate) fn try_unlock_read(&self) -> bool {
+    pub(crate) unsafe fn try_unlock_read(&self) -> bool {
         // Release: as above. Without a look at the word first: that would fetch its line twice, to read it and to write it.
         let before = self.word.leave(Access::Shared, Ordering::Release);
         if before.readers() == 0 {

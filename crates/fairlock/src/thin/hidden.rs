@@ -109,8 +109,11 @@ impl<P: PooledPlatform> Slots<P, RwSem<P>> {
 
     /// Which part of the [`snapshot`](Self::snapshot) depends on what is at an address: zero which slots are in the
     /// pool, and then, for each slot, its word and its pins.
+    ///
+    /// # Safety
+    /// As [`RwSem::check`]: a slot that is being made is not to be looked at.
     #[doc(hidden)]
-    pub fn part_at(&self, address: usize) -> Option<usize> {
+    pub unsafe fn part_at(&self, address: usize) -> Option<usize> {
         let list = core::ptr::from_ref(self).addr();
         if (list..list + size_of::<Self>()).contains(&address) {
             return Some(0);

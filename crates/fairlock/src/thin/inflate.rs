@@ -383,7 +383,8 @@ impl<P: Platform, F> Slots<P, F> {
     /// No slots yet.
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
-        Self { pool: Pool::new(P::AtomicU64::new(0)), aside: Self::nothing() }
+        // SAFETY: the platform's atomics are atomic; a slot's link is its pool's.
+        Self { pool: unsafe { Pool::new(P::AtomicU64::new(0)) }, aside: Self::nothing() }
     }
 
     /// As [`new`](Self::new), for statics.
@@ -391,7 +392,8 @@ impl<P: Platform, F> Slots<P, F> {
     where
         P::AtomicU64: ConstZero,
     {
-        Self { pool: Pool::new(ConstZero::ZERO), aside: Self::nothing() }
+        // SAFETY: as above.
+        Self { pool: unsafe { Pool::new(ConstZero::ZERO) }, aside: Self::nothing() }
     }
 
     const fn nothing() -> PerProcess<Mutex<Vec<u32>>> {
@@ -419,13 +421,15 @@ impl<P: Platform, F> Slots<P, F> {
 
     /// The slot, which is sealed, goes into the list: nobody uses it any more.
     pub(super) fn give(&self, slot: &Slot<P, F>) {
-        self.pool.give(slot);
+        // SAFETY: the caller has it from this pool, and it is the last to.
+        unsafe { self.pool.give(slot) };
     }
 
     /// The slot of this name, which was given out.
     #[inline(always)]
     pub(super) fn get(&self, name: u32) -> &Slot<P, F> {
-        self.pool.get(name)
+        // SAFETY: names are in words of locks, in `aside` and below `made`, all of slots that were made.
+        unsafe { self.pool.get(name) }
     }
 
     /// Keeps a slot that nobody uses any more, but that cannot go into the list: its lock follows

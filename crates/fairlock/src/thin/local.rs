@@ -4,7 +4,7 @@
 
 use core::cell::Cell;
 use core::marker::PhantomData;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::system::{Atomic, System};
 
@@ -18,6 +18,9 @@ pub(super) const SLOT: u64 = 0b11;
 /// The same, of a mutex: its slots are of another type.
 pub(super) const MUTEX_SLOT: u64 = 0b111;
 
+/// What is the address of no lock in [`Mark::lock`]: the thread is changing its slot of this place (V7).
+const CHANGING: usize = 1;
+
 /// The locks that a thread found inflated. Used by that thread only.
 pub(crate) struct Marks<P>([Mark<P>; MARKS]);
 
@@ -28,8 +31,8 @@ unsafe impl<P> Send for Marks<P> {}
 // Aligned, so that where it is takes no multiplication.
 #[repr(align(32))]
 pub(super) struct Mark<P> {
-    /// The lock's address; zero if there is none.
-    pub(super) lock: Cell<usize>,
+    /// The lock's address; zero if there is none; or [`CHANGING`].
+    lock: Cell<usize>,
     /// The address of a slot of a pool of `P`, or zero, each with [`SLOT`] or [`MUTEX_SLOT`]; or what the readers of a visible lock show.
     pub(super) what: Cell<u64>,
     /// As it leaves the full lock the thread is to look whether that should be thin, or visible. Decided when it came:
@@ -60,11 +63,56 @@ impl<P: System> Marks<P> {
 
     #[inline(always)]
     pub(super) fn of(&self, address: usize) -> &Mark<P> {
-        &self.0[Self::place(address)]
+        self.at(Self::place(address))
+    }
+
+    #[inline(always)]
+    pub(super) fn at(&self, place: usize) -> &Mark<P> {
+        &self.0[place]
     }
 }
 
 impl<P> Mark<P> {
+    #[inline(always)]
+    pub(super) fn is_of(&self, address: usize) -> bool {
+        self.lock.get() == address
+    }
+
+    /// It is that of the lock of this address from here on; zero: of none. Not if the caller is a signal handler that interrupts a
+    /// change.
+    #[inline(always)]
+    pub(super) fn set_lock(&self, address: usize) {
+        if !self.is_changing() {
+            self.lock.set(address);
+        }
+    }
+
+    /// Whether the calling thread is a signal handler that interrupts a change of the slot of this place.
+    #[inline(always)]
+    pub(super) fn is_changing(&self) -> bool {
+        self.is_of(CHANGING)
+    }
+
+    /// The calling thread begins to change its slot of this place, which it is not changing already (V7).
+    #[inline(always)]
+    pub(super) fn begin_change(&self) {
+        self.lock.set(CHANGING);
+        // Only signal handlers look at it.
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The change is over; from here on the mark is that of the lock of this address.
+    #[inline(always)]
+    pub(super) fn end_change(&self, address: usize) {
+        compiler_fence(Ordering::SeqCst);
+        self.lock.set(address);
+    }
+
+    /// It is that of another lock than the one of this address, and that one was visible.
+    pub(super) fn is_other_visible(&self, address: usize) -> bool {
+        self.is_visible() && ![0, CHANGING, address].contains(&self.lock.get())
+    }
+
     /// The address of a slot of this kind, or zero; none if the lock had another kind of slot, or was visible.
     #[inline(always)]
     pub(super) fn slot_address(&self, kind: u64) -> Option<u64> {
@@ -152,6 +200,8 @@ pub(crate) struct Shown<P: System> {
     /// The address of the next record that a scan visits, or zero.
     pub(super) next: P::AtomicUsize,
     pub(super) is_listed: Cell<bool>,
+    /// The thread is putting itself on the list of records that scans visit: a signal handler must not.
+    pub(super) is_listing: Cell<bool>,
     /// Of platforms whose threads all have records.
     pub(super) periods: Periods,
     /// How often the thread has met a crowd of readers at a lock that was not watched.
@@ -176,6 +226,7 @@ impl<P: System> Shown<P> {
             moved: P::AtomicU64::new(0),
             next: P::AtomicUsize::new(0),
             is_listed: Cell::new(false),
+            is_listing: Cell::new(false),
             periods: Periods::new(),
             crowds: Cell::new(0),
             misses: Cell::new(0),

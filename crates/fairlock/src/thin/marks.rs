@@ -44,11 +44,6 @@ impl<P: PooledPlatform> Mark<P> {
         self.alone.set(if is_enough { 0 } else { looks });
         is_enough
     }
-
-    /// It is that of another lock than the one of this address, and that one was visible.
-    pub(super) fn is_other_visible(&self, address: usize) -> bool {
-        self.is_visible() && ![0, address].contains(&self.lock.get())
-    }
 }
 
 /// If the calling thread found the lock inflated or visible when it last looked: the thread's record, and the
@@ -60,7 +55,7 @@ pub(super) fn find<P: PooledPlatform, L>(
     let me = known::<P>()?;
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
-    (mark.lock.get() == address).then_some((me, mark))
+    mark.is_of(address).then_some((me, mark))
 }
 
 /// The calling thread's record, if it has one already. Threads that have waited, or have found a
@@ -83,7 +78,7 @@ pub(super) fn mark<'a, P: PooledPlatform, L, F: Full<P>>(
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.what.set(ptr::from_ref(slot).expose_provenance() as u64 + F::MARK);
-    mark.lock.set(address);
+    mark.set_lock(address);
     mark
 }
 
@@ -93,7 +88,7 @@ pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown
     let mark = me.marks.of(address);
     let is_others = mark.is_other_visible(address);
     mark.what.set(shown);
-    mark.lock.set(address);
+    mark.set_lock(address);
     is_others
 }
 
@@ -101,7 +96,7 @@ pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown
 #[inline]
 pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) {
     if let Some((_, mark)) = find::<P, L>(lock) {
-        mark.lock.set(0);
+        mark.set_lock(0);
     }
 }
 
@@ -165,7 +160,7 @@ mod tests {
         assert!(
             mark.slot::<RwSem<Native>>().is_none() && mark.slot::<FullMutex<Native>>().is_some()
         );
-        assert!(!mark.is_other_visible(1), "it was full");
+        assert!(!mark.is_other_visible(8), "it was full");
         unmark::<Native, _>(&lock);
     }
 }

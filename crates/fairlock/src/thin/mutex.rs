@@ -176,7 +176,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             if self.load().is_inflated() {
                 return false;
             }
-            mark.lock.set(0);
+            mark.set_lock(0);
         }
         self.enter_thin()
     }

@@ -43,6 +43,33 @@
 //!   then looks at the pins, and revokes the name if there are any. Both change the pins, so one of
 //!   the two sees the other.
 //!
+//! * V7. *A thread changes a slot, or takes its mark off, only in a change of that place, and there is one change of a
+//!   place at a time.* A change begins where the thread has not begun one, in its remembered mark of that place
+//!   ([`begin_change`](super::local::Mark)); for locks elsewhere the caller of [`enter`](VisibleReaders::enter) sees to that.
+//!   So it is with the thread's way onto the list of records (`is_listing`).
+//!
+//! # Signal handlers
+//!
+//! A handler may read a visible lock between any two steps of its thread, also that thread's own lock, and may keep its
+//! guard. If it interrupts no change, all its steps are between two calls of the thread, which then looks at the slot
+//! again: each change begins with that look (is the slot free; does it show the name), and nothing seen earlier is relied on.
+//! If it interrupts a change, it neither touches that slot nor takes a reader from it: it is counted, and leaves by
+//! the count. So to the rules it is another thread, and what they say of threads that come between two steps covers it:
+//!
+//! * between the look at a free slot and the store: it is counted, so the store overwrites nobody's name (V2), and the slot is
+//!   not marked meanwhile (V5), as it shows nothing;
+//! * between the store and the look at the word: it cannot take away what is shown, so if the word has changed, the
+//!   reader decides by its own slot and mark whether it is in;
+//! * as the reader leaves, between the look at the slot and its clearing, or before its mark is taken off: the
+//!   same; nobody shows a name under the old mark (V5);
+//! * if the handler revokes the name, by an attempt to write: as where another thread does, since V3 and V4 ask
+//!   only for atomic steps of `moved`; nobody waits for anybody;
+//! * in the midst of a revocation, or as a lock becomes visible: only atomics of the lock change there, and each state between two
+//!   steps is one that other threads see, too;
+//! * as the record is put on the list: scans do not visit it yet, so it is counted, and the links are not changed twice.
+//!
+//! `thin/rwsem/interrupted_test.rs` tries all of them.
+//!
 //! # Orderings
 //!
 //! The reader's store to the slot and its load that follows are ordered by
@@ -54,7 +81,7 @@
 //! of the CPU for both; `tests/barrier.rs` tries the real ones.
 
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::local::{Cleared, ENOUGH, LAST_PERIOD, Marks, SHOWN, Shown};
 use crate::events::{self, Event};
@@ -111,16 +138,18 @@ impl<P: Platform> VisibleReaders<P> {
         (number < limit).then_some(number)
     }
 
-    /// Scans visit the record of the calling thread from here on.
+    /// Scans visit the record of the calling thread from here on. False if this is a signal handler that interrupts just that.
     #[inline]
-    pub(super) fn list(&self, me: &'static Thread<P>) {
-        if !me.shown.is_listed.get() {
-            self.list_first(me);
-        }
+    pub(super) fn list(&self, me: &'static Thread<P>) -> bool {
+        me.shown.is_listed.get() || self.list_first(me)
     }
 
     #[cold]
-    fn list_first(&self, me: &'static Thread<P>) {
+    fn list_first(&self, me: &'static Thread<P>) -> bool {
+        if me.shown.is_listing.replace(true) {
+            return false;
+        }
+        compiler_fence(Ordering::SeqCst);
         let own = core::ptr::from_ref(me).addr();
         let mut first = self.first.load(Ordering::Relaxed);
         loop {
@@ -133,19 +162,23 @@ impl<P: Platform> VisibleReaders<P> {
                 Err(now) => first = now,
             }
         }
+        compiler_fence(Ordering::SeqCst);
         me.shown.is_listed.set(true);
+        me.shown.is_listing.set(false);
+        true
     }
 
     /// The thread whose record is at `own`, if any, is alone in the child of a fork: only what it reads is
     /// read.
     #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
     pub(crate) fn enter_child(&self, own: Option<&'static Thread<P>>) {
-        // Relaxed: there is nobody else.
-        self.first.store(0, Ordering::Relaxed);
+        // Relaxed: there is nobody else. A signal handler that comes meanwhile finds the record on the list.
+        let first = own.filter(|own| own.shown.is_listed.get()).map_or(0, |own| {
+            own.shown.next.store(0, Ordering::Relaxed);
+            core::ptr::from_ref(own).addr()
+        });
+        self.first.store(first, Ordering::Relaxed);
         self.scans.store(0, Ordering::Relaxed);
-        if let Some(own) = own.filter(|own| own.shown.is_listed.replace(false)) {
-            self.list(own);
-        }
     }
 
     /// The records, from the one listed last on.
@@ -210,7 +243,12 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// Revokes a name, for whose readers `full` has units: `close` changes the word, and returns whether it has. Then those
     /// that are inside are counted, but for `own`, which leave.
-    pub fn revoke(
+    ///
+    /// # Safety
+    /// `full` has the units of the readers of this name, as [`show`](Self::show) gives them, for as long as a word has the name.
+    /// Where `close` returns true, the word had it until then, and no word has it any more. The caller may end the reads of `own`
+    /// readers of the name.
+    pub unsafe fn revoke(
         &self,
         name: u64,
         full: &RwSem<P>,
@@ -259,15 +297,23 @@ impl<P: Platform> VisibleReaders<P> {
     }
 
     /// The calling thread, `me`, is about to [`enter`](Self::enter) locks that have the slot of this address.
-    pub fn prepare(&self, me: &'static Thread<P>, address: usize) {
-        self.list(me);
-        me.shown.reclaim(Marks::<P>::place(address) % SHOWN);
+    ///
+    /// # Safety
+    /// `me` is the record of the calling thread, which is not a signal handler that interrupts this, `enter` or
+    /// [`leave`](Self::leave) (V7).
+    pub unsafe fn prepare(&self, me: &'static Thread<P>, address: usize) {
+        if self.list(me) {
+            me.shown.reclaim(Marks::<P>::place(address) % SHOWN);
+        }
     }
 
     /// The calling thread, `me`, reads the lock of this name, if it is prepared and its slot is free; `is_named` says whether the
     /// lock has that name still.
+    ///
+    /// # Safety
+    /// As [`prepare`](Self::prepare).
     #[inline(always)]
-    pub fn enter(
+    pub unsafe fn enter(
         me: &Thread<P>,
         address: usize,
         name: u64,
@@ -287,8 +333,11 @@ impl<P: Platform> VisibleReaders<P> {
 
     /// The calling thread, `me`, leaves the lock of this name. False if the full lock counts the reader; `None` if the
     /// thread does not show the name.
+    ///
+    /// # Safety
+    /// As [`prepare`](Self::prepare); and the caller may end the read of a reader of this name.
     #[inline(always)]
-    pub fn leave(&self, me: &Thread<P>, address: usize, name: u64) -> Option<bool> {
+    pub unsafe fn leave(&self, me: &Thread<P>, address: usize, name: u64) -> Option<bool> {
         let place = Marks::<P>::place(address) % SHOWN;
         if !me.shown.has(place, name) {
             return None;
@@ -305,7 +354,11 @@ impl<P: Platform> VisibleReaders<P> {
     /// Nobody has used `full` in the child of a fork yet. Threads that were about to give it units, or to take
     /// them off, are not there: it has those of a lock that is visible (`is_shown`), and else counts the readers of
     /// the last `name`.
-    pub fn enter_child_of(&self, full: &RwSem<P>, name: u64, is_shown: bool) {
+    ///
+    /// # Safety
+    /// The calling thread is alone in the child of a fork. `full` has units for the readers of `name` only, and of no other name
+    /// of its lock.
+    pub unsafe fn enter_child_of(&self, full: &RwSem<P>, name: u64, is_shown: bool) {
         // Readers who were given up by another thread are counted as minus one.
         let units = (full.snapshot().readers + HELD / 2) / HELD;
         if units <= usize::from(is_shown) {
@@ -337,14 +390,19 @@ mod tests {
     #[test]
     fn a_reader_of_a_lock_elsewhere_comes_and_leaves_by_the_name_that_it_shows() {
         let (readers, me) = (VisibleReaders::<Native>::new(), record());
-        let enter = |is_named| VisibleReaders::enter(me, ADDRESS, NAME, || is_named);
+        // SAFETY: the record is this thread's, and it may end its reads.
+        let enter = |is_named| unsafe { VisibleReaders::enter(me, ADDRESS, NAME, || is_named) };
+        // SAFETY: as above.
+        let prepare = || unsafe { readers.prepare(me, ADDRESS) };
+        // SAFETY: as above.
+        let leave = |name| unsafe { readers.leave(me, ADDRESS, name) };
         assert!(!enter(true), "not prepared");
-        readers.prepare(me, ADDRESS);
+        prepare();
         assert!(!enter(false), "the lock has another name");
         assert!(enter(true) && !enter(true), "its slot is in use");
-        assert_eq!(readers.leave(me, ADDRESS, NAME + 1), None);
-        assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
-        assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        assert_eq!(leave(NAME + 1), None);
+        assert_eq!(leave(NAME), Some(true));
+        assert_eq!(leave(NAME), None);
         if !Native::has_process_barrier() {
             return; // no lock becomes visible here
         }
@@ -357,13 +415,14 @@ mod tests {
         // SAFETY: as above.
         unsafe { full.unlock_read() };
         assert!(!VisibleReaders::counts_any(&full));
-        assert!(readers.revoke(NAME, &full, 0, || true));
+        // SAFETY: just given the units; nobody looks for the name.
+        assert!(unsafe { readers.revoke(NAME, &full, 0, || true) });
         assert_eq!(full.snapshot().readers, 1);
         assert!(!enter(true));
-        readers.prepare(me, ADDRESS);
+        prepare();
         assert!(enter(true), "who is counted needs its slot no more");
-        assert_eq!(readers.leave(me, ADDRESS, NAME), Some(true));
-        assert_eq!(readers.leave(me, ADDRESS, NAME), None);
+        assert_eq!(leave(NAME), Some(true));
+        assert_eq!(leave(NAME), None);
         // SAFETY: the full lock counts the reader, as just said.
         unsafe { full.unlock_read() };
         assert!(!full.is_locked());
@@ -375,16 +434,21 @@ mod tests {
             [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)]
         {
             let (readers, me) = (VisibleReaders::<Native>::new(), record());
-            readers.prepare(me, ADDRESS);
-            assert!(VisibleReaders::enter(me, ADDRESS, NAME, || true));
+            // SAFETY: the record is this thread's.
+            unsafe {
+                readers.prepare(me, ADDRESS);
+                assert!(VisibleReaders::enter(me, ADDRESS, NAME, || true));
+            }
             let full = RwSem::new(Policy::DEFAULT);
             // SAFETY: nobody is inside.
             unsafe { full.adopt_readers(units * HELD) };
-            readers.enter_child_of(&full, NAME, is_shown);
+            // SAFETY: these are all its units; nobody else uses the lock.
+            unsafe { readers.enter_child_of(&full, NAME, is_shown) };
             let left = if is_shown { units.min(1) * HELD } else { units.min(1) };
             assert_eq!(full.snapshot().readers, left);
             let is_uncounted = is_shown || units == 0;
-            assert_eq!(readers.leave(me, ADDRESS, NAME), Some(is_uncounted));
+            // SAFETY: entered above.
+            assert_eq!(unsafe { readers.leave(me, ADDRESS, NAME) }, Some(is_uncounted));
         }
     }
 

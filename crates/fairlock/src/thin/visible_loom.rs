@@ -92,7 +92,8 @@ impl Both {
         let Lock { name, full, .. } = &self.locks[which];
         let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
         let close = || name.compare_exchange(NAMES[which], 0, ok, fail).is_ok();
-        self.all.revoke(NAMES[which], full, 0, close);
+        // SAFETY: it has the units, and `close` takes the name off.
+        unsafe { self.all.revoke(NAMES[which], full, 0, close) };
     }
 }
 

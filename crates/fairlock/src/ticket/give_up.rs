@@ -37,7 +37,7 @@
 //! by its name, a number that the lock gets when somebody first gives up, and by its address: a
 //! lock that was moved, or made where another one was, is not mistaken for it.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::BatchSize;
 use super::lock::{Taken, TicketLock, can_take};
@@ -45,6 +45,9 @@ use super::park::Parked;
 use super::places::{LockId, Place};
 use crate::platform::Platform;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
+
+/// Not one of the platform's atomics: no decision depends on which name a lock has.
+static NEXT_NAME: AtomicU64 = AtomicU64::new(1);
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Takes the lock; gives up as `wait` says.
@@ -102,11 +105,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         LockId { name: self.name(), address: core::ptr::from_ref(self) as usize }
     }
 
-    fn name(&self) -> u32 {
-        /// Not one of the platform's atomics: no decision depends on which name a lock has.
-        static LAST: AtomicU32 = AtomicU32::new(0);
+    fn name(&self) -> u64 {
         // Relaxed: no other memory is read on the strength of a name.
-        self.hints.name(|| LAST.fetch_add(1, Ordering::Relaxed))
+        self.hints.name(|| NEXT_NAME.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -114,9 +115,28 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 mod tests {
     use fairlock_testing::scope;
 
+    use super::{NEXT_NAME, Ordering};
     use crate::platform::{Native, System};
     use crate::ticket::{Fixed, TicketLock};
     use crate::wait::Wait;
+
+    /// The thread would sleep for the turn of a ticket that is another lock's, or is in memory that is something else by now.
+    #[test]
+    fn however_many_locks_there_were_a_thread_that_gave_up_follows_its_ticket_to_no_other() {
+        let mut lock = TicketLock::<Native, Fixed<1>>::after(100);
+        lock.lock();
+        lock.lock_with(Wait::until_nanos(Native::now() + 1_000_000)).unwrap_err();
+        let places = &Native::thread().places;
+        assert!(places.find(|place| place.lock.get() == lock.id()).is_some());
+        // As many as names of 28 bits, or of 32, would be; other tests give names, too.
+        const MARGIN: u64 = 100;
+        NEXT_NAME.fetch_add((1 << 32) - MARGIN, Ordering::Relaxed);
+        for _ in 0..2 * MARGIN {
+            // In the same place.
+            lock = TicketLock::new();
+            assert!(lock.place_given_up(Native::thread()).is_none());
+        }
+    }
 
     #[test]
     fn short_attempts_do_not_use_up_the_batch() {

@@ -10,7 +10,7 @@ use crate::wait::Parker;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct LockId {
-    pub(super) name: u32,
+    pub(super) name: u64,
     pub(super) address: usize,
 }
 

@@ -322,13 +322,13 @@ impl<P: System<AtomicU64 = loom::sync::atomic::AtomicU64>> AtomicWord<P> {
 /// |---|---|
 /// | 0 | there is a *responsible* waiter: one that was overtaken time and again, so it sleeps on a timer, and need not be kicked while the batch is open. A kick would cost the busy threads more than they gain |
 /// | 1-3 | how often the batch may still be reopened (see `reopen`) |
-/// | 4-31 | the lock's name (see `give_up`), or zero |
+/// | 4-63 | the lock's name (see `give_up`), or zero. More than can be given out: a name that came again, for a lock at the same address, would lead to tickets of another lock |
 #[derive(Clone, Copy)]
-pub(super) struct Hints(u32);
+pub(super) struct Hints(u64);
 
-const RESPONSIBLE: u32 = 1;
+const RESPONSIBLE: u64 = 1;
 const TIMES_SHIFT: u32 = 1;
-const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
+const TIMES_MASK: u64 = 7 << TIMES_SHIFT;
 #[cfg(feature = "alloc")]
 const NAME_SHIFT: u32 = 4;
 
@@ -339,11 +339,11 @@ impl Hints {
 
     /// How often the batch may still be reopened.
     pub(super) fn times_left(self) -> u32 {
-        (self.0 & TIMES_MASK) >> TIMES_SHIFT
+        ((self.0 & TIMES_MASK) >> TIMES_SHIFT) as u32
     }
 
     #[cfg(feature = "alloc")]
-    pub(super) fn name(self) -> Option<u32> {
+    pub(super) fn name(self) -> Option<u64> {
         Some(self.0 >> NAME_SHIFT).filter(|&name| name != 0)
     }
 }
@@ -351,11 +351,11 @@ impl Hints {
 /// The hints in memory. Relaxed throughout: no other memory is read on the strength of one, and
 /// what must be in order with the word is (see `reopen`).
 #[repr(transparent)]
-pub(super) struct AtomicHints<P: System>(P::AtomicU32);
+pub(super) struct AtomicHints<P: System>(P::AtomicU64);
 
 impl<P: System> AtomicHints<P> {
     pub(super) fn new() -> Self {
-        Self(P::AtomicU32::new(0))
+        Self(P::AtomicU64::new(0))
     }
 
     pub(super) fn load(&self) -> Hints {
@@ -376,24 +376,21 @@ impl<P: System> AtomicHints<P> {
     pub(super) fn set_times_left(&self, times: u32) {
         let before = self.load().times_left();
         if times != before {
-            self.0.fetch_add(times.wrapping_sub(before) << TIMES_SHIFT, Ordering::Relaxed);
+            let more = u64::from(times).wrapping_sub(u64::from(before));
+            self.0.fetch_add(more << TIMES_SHIFT, Ordering::Relaxed);
         }
     }
 
-    /// The lock's name, which it gets now if it has none: one of those `new` makes, of which the
-    /// first bits count.
+    /// The lock's name, which it gets now if it has none: `new` makes one, not zero.
     #[cfg(feature = "alloc")]
-    pub(super) fn name(&self, new: impl Fn() -> u32) -> u32 {
+    pub(super) fn name(&self, new: impl Fn() -> u64) -> u64 {
         let mut hints = self.load();
         let mut made = None;
         loop {
             if let Some(name) = hints.name() {
                 return name;
             }
-            let name = *made.get_or_insert_with(|| {
-                let mut names = core::iter::repeat_with(|| new() << NAME_SHIFT);
-                names.find(|&name| name != 0).unwrap_or_default()
-            });
+            let name = *made.get_or_insert_with(|| new() << NAME_SHIFT);
             let (relaxed, failed) = (Ordering::Relaxed, Ordering::Relaxed);
             match self.0.compare_exchange(hints.0, hints.0 | name, relaxed, failed) {
                 Ok(_) => return name >> NAME_SHIFT,
@@ -403,12 +400,12 @@ impl<P: System> AtomicHints<P> {
     }
 }
 
-impl<P: System<AtomicU32: ConstZero>> ConstZero for AtomicHints<P> {
+impl<P: System<AtomicU64: ConstZero>> ConstZero for AtomicHints<P> {
     const ZERO: Self = Self(ConstZero::ZERO);
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl<P: System<AtomicU32 = loom::sync::atomic::AtomicU32>> AtomicHints<P> {
+impl<P: System<AtomicU64 = loom::sync::atomic::AtomicU64>> AtomicHints<P> {
     pub(super) fn access_mut(&mut self) {
         self.0.with_mut(|_| ());
     }

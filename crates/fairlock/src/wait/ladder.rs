@@ -320,19 +320,7 @@ impl<P: System> Sleeper<P> {
         self.process.store(fork::number(), Ordering::Relaxed);
     }
 
-    /// For locks of other crates on a [`Platform`](crate::platform::Platform): the calling thread,
-    /// whose record this is, sleeps until [`unpark`](Self::unpark). An `unpark` before the call
-    /// ends it at once. May return spuriously, so the caller has to check its condition again.
-    pub fn park(&self) {
-        self.ticket_parker.park(None, false);
-    }
-
-    /// As [`park`](Self::park), but at most until `deadline` (nanoseconds of [`System::now`]).
-    pub fn park_until(&self, deadline: u64) {
-        self.ticket_parker.park(Some(deadline), false);
-    }
-
-    /// Ends the thread's current [`park`](Self::park), or its next one. What happened before the
+    /// Ends the thread's current [`park`](crate::wait::Thread::park), or its next one. What happened before the
     /// `unpark` is visible after the `park`.
     pub fn unpark(&self) {
         self.ticket_parker.unpark();
@@ -612,7 +600,7 @@ mod tests {
     use super::{
         EMPTY, Ends, FEW_LOOKS, LOOKS, Look, NOTIFIED, StealClock, Wait, WaitContext, WaitError,
     };
-    use crate::platform::{Native, System};
+    use crate::platform::{Native, System, Thread};
 
     /// The thread that asks, the holder, and those queued.
     #[test]
@@ -686,7 +674,7 @@ mod tests {
     #[test]
     fn a_thread_that_was_unparked_does_not_park() {
         let me = Native::thread();
-        for park in [|| Native::thread().park(), || Native::thread().park_until(u64::MAX)] {
+        for park in [Thread::<Native>::park, || Thread::<Native>::park_until(u64::MAX)] {
             me.unpark();
             assert_eq!(me.ticket_parker.word.load(Ordering::Relaxed), NOTIFIED);
             park();

@@ -420,7 +420,9 @@ impl Lock for Thin {
     fn part_at(&self, address: usize) -> Option<usize> {
         let locks = [&self.lock, &self.other].map(|lock| std::ptr::from_ref(lock).addr());
         let own = locks.iter().position(|&lock| lock == address);
-        own.or_else(|| Some(locks.len() + Sim::rwsem_slots().part_at(address)?))
+        // SAFETY: one simulated thread runs at a time, and this is between two of its steps.
+        let of_slots = || unsafe { Sim::rwsem_slots().part_at(address) };
+        own.or_else(|| Some(locks.len() + of_slots()?))
     }
 
     fn errand(&self, thread: usize) -> Option<char> {

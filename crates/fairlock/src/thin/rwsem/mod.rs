@@ -5,6 +5,8 @@
 //! slot acquires the former, and a thread that follows the name acquires that exchange. The lock
 //! becomes thin by a release of a thread that has acquired the full lock alone.
 
+#[cfg(all(test, feature = "std", not(any(fairlock_loom, miri))))]
+mod interrupted_test;
 mod upgrade;
 mod visible;
 
@@ -96,8 +98,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             None => {
                 self.enter_thin(RwWord::FREE, Access::Shared) || self.full_at_once(Access::Shared)
             }
-            Some((me, mark)) => match self.visible_at(me, mark, false) {
-                Some((word, place)) => self.show(me, word, place),
+            Some((me, mark)) => match self.visible_at(mark) {
+                Some(word) => self.show(me, mark, word),
                 None => self.read_marked(me, mark),
             },
         };
@@ -127,8 +129,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let word = match marks::find::<P, _>(self) {
             None => RwWord::FREE,
             Some((me, mark)) => {
-                let visible = self.visible_at(me, mark, false).filter(|_| access == Access::Shared);
-                if visible.is_some_and(|(word, place)| self.show(me, word, place)) {
+                let visible = self.visible_at(mark).filter(|_| access == Access::Shared);
+                if visible.is_some_and(|word| self.show(me, mark, word)) {
                     return true;
                 }
                 self.expected()
@@ -172,8 +174,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub unsafe fn unlock_read(&self) {
         if let Some((me, mark)) = marks::find::<P, _>(self) {
-            return match self.visible_at(me, mark, true) {
-                Some((_, place)) => self.hide(me, place),
+            return match self.visible_at(mark) {
+                Some(word) if self.hide(me, mark, word, self.place(word)) => {}
+                Some(_) => self.leave(Access::Shared, false),
                 None => self.leave_marked_as_reader(mark),
             };
         }
@@ -1310,7 +1313,7 @@ mod tests {
             let word = lock.load();
             let reads = (0..ENOUGH).take_while(|_| {
                 mark.what.set(0);
-                mark.lock.set(address + 1);
+                mark.set_lock(address + 8);
                 let reads = lock.enter_visible(word, Access::Shared);
                 if reads {
                     // SAFETY: just taken.
@@ -1364,7 +1367,7 @@ mod tests {
             let mark = Native::thread().marks.of(address);
             let reads = |reads| {
                 mark.what.set(0);
-                mark.lock.set(address);
+                mark.set_lock(address);
                 mark.watched.set(word.number());
                 mark.reads.set(reads);
                 lock.watch(word);

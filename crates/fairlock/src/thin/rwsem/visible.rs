@@ -29,58 +29,66 @@ use crate::wait::{Access, Thread};
 const UNIT_SHIFT: u32 = 10;
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// The word of the lock, and which slot of the calling thread, `me`, is for it, if it is visible, and `mark` knows its
-    /// name, and that is in the slot, or (not `is_shown`) nothing.
+    /// The word of the lock if it is visible, and `mark` knows its name.
     ///
     /// It needs no frame on the stack, and neither do [`show`](Self::show) and [`hide`](Self::hide): all calls
     /// are their last step.
     #[inline(always)]
-    pub(super) fn visible_at(
-        &self,
-        me: &Thread<P>,
-        mark: &Mark<P>,
-        is_shown: bool,
-    ) -> Option<(RwWord, usize)> {
-        let word = self.load();
-        let place = self.place(word);
+    pub(super) fn visible_at(&self, mark: &Mark<P>) -> Option<RwWord> {
         // A lock that was moved here since has another name.
-        let there = if is_shown { word.shown() } else { 0 };
-        (word.shown() == mark.what.get() && me.shown.has(place, there)).then_some((word, place))
+        Some(self.load()).filter(|word| word.shown() == mark.what.get())
     }
 
     /// Which slot of its thread a reader has of the lock, which had this word: one for each mark.
     #[inline(always)]
-    fn place(&self, word: RwWord) -> usize {
+    pub(super) fn place(&self, word: RwWord) -> usize {
         // A model does not depend on addresses.
-        let mark = || Marks::<P>::place(ptr::from_ref(self).addr());
+        let mark = || Marks::<P>::place(address(self));
         if cfg!(fairlock_loom) { word.number() as usize % SHOWN } else { mark() % SHOWN }
     }
 
-    /// Enters the lock, which had this word and is visible, by a slot that is free.
+    /// Enters the lock, which had this word and is visible, if its slot is free. `mark` is that of the slot, and not
+    /// changing.
     #[inline(always)]
-    pub(super) fn show(&self, me: &Thread<P>, word: RwWord, place: usize) -> bool {
-        me.shown.show(place, word.shown());
-        // Acquire, in `load`: whoever made the lock visible came after the last writer.
-        // If the name was revoked at the same time, and the scan has seen the reader, that is counted: it is in.
-        self.load().shown() == word.shown() || me.shown.withdraw(place) == Cleared::Counted
+    pub(super) fn show(&self, me: &Thread<P>, mark: &Mark<P>, word: RwWord) -> bool {
+        let place = self.place(word);
+        mark.begin_change();
+        let is_free = me.shown.has(place, 0);
+        if is_free {
+            me.shown.show(place, word.shown());
+            // Acquire, in `load`: whoever made the lock visible came after the last writer.
+            if self.load().shown() != word.shown() {
+                return withdraw(me, mark, place, address(self));
+            }
+        }
+        mark.end_change(address(self));
+        is_free
     }
 
-    /// The calling thread, `me`, leaves the lock, which it shows here.
+    /// The calling thread, `me`, leaves the lock, which had this word and is visible, if it shows that here. `mark`: as for
+    /// [`show`](Self::show).
     #[inline(always)]
-    pub(super) fn hide(&self, me: &Thread<P>, place: usize) {
-        let Some(all) = P::visible_readers() else { return };
-        if !me.shown.hide(place, &all.scans) {
-            self.leave_if_counted(me, place);
+    pub(super) fn hide(&self, me: &Thread<P>, mark: &Mark<P>, word: RwWord, place: usize) -> bool {
+        let Some(all) = P::visible_readers() else { return false };
+        mark.begin_change();
+        let is_shown = me.shown.has(place, word.shown());
+        if is_shown && !me.shown.hide(place, &all.scans) {
+            return self.leave_if_counted(me, mark, place);
         }
+        mark.end_change(address(self));
+        is_shown
     }
 
     /// The calling thread, `me`, shows the name no longer. If it is counted it is still inside, so the lock is
     /// there.
     #[cold]
-    fn leave_if_counted(&self, me: &Thread<P>, place: usize) {
-        if me.shown.settle(place) == Cleared::Counted {
+    fn leave_if_counted(&self, me: &Thread<P>, mark: &Mark<P>, place: usize) -> bool {
+        let is_counted = me.shown.settle(place) == Cleared::Counted;
+        mark.end_change(address(self));
+        if is_counted {
             self.leave(Access::Shared, false);
         }
+        true
     }
 
     /// Enters the lock, which had this word and is visible, if that needs no waiting.
@@ -92,14 +100,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         let Some(all) = P::visible_readers() else { return false };
         let me = P::thread();
-        all.list(me);
-        if marks::mark_visible(me, self, word.shown()) && me.shown.has_too_many() {
-            self.revoke(word, 0);
-            return false;
-        }
-        let place = self.place(word);
-        if me.shown.has(place, 0) || me.shown.reclaim(place) {
-            return self.show(me, word, place);
+        let mark = me.marks.of(address(self));
+        // A signal handler that interrupts a change is counted (V7).
+        if all.list(me) && !mark.is_changing() {
+            if marks::mark_visible(me, self, word.shown()) && me.shown.has_too_many() {
+                self.revoke(word, 0);
+                return false;
+            }
+            let place = self.place(word);
+            mark.begin_change();
+            let is_free = me.shown.has(place, 0) || me.shown.reclaim(place);
+            mark.end_change(address(self));
+            if is_free {
+                return self.show(me, mark, word);
+            }
         }
         if let Some(slot) = self.kept(word) {
             // Acquire: owns the lock (rule 3). If the lock has this name still, it had it all the time (V1), and no
@@ -122,10 +136,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// A reader leaves the lock, which had this word and is visible. False if it was revoked meanwhile.
     #[cold]
     pub(super) fn try_leave_visible(&self, word: RwWord) -> bool {
-        let shown = marks::known::<P>().and_then(|me| Some((me, me.shown.find(word.shown())?)));
+        let shown = marks::known::<P>().and_then(|me| {
+            let place = me.shown.find(word.shown())?;
+            (!me.marks.at(place).is_changing()).then_some((me, place))
+        });
         if let Some((me, place)) = shown {
-            self.hide(me, place);
-            return true;
+            return self.hide(me, me.marks.at(place), word, place);
         }
         if let Some(slot) = self.kept(word) {
             // Whether it is counted there, or shown by another thread: it takes one of the units (V2).
@@ -176,7 +192,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire and Release: comes after the last writer and before the next.
         let full = RwWord::inflated(slot.name);
         let close = || self.word.exchange(word, full, Ordering::AcqRel).is_ok();
-        let is_revoked = all.revoke(word.shown(), &slot.full, own, close);
+        // SAFETY: given the units just now, or as the lock became visible; only this lock has the name (V1), and `close` takes it
+        // off. The caller's own readers leave.
+        let is_revoked = unsafe { all.revoke(word.shown(), &slot.full, own, close) };
         if !is_revoked && kept.is_none() {
             slot.full.word.disown_readers(adopted);
             Self::slots().give(slot);
@@ -190,7 +208,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if word.is_visible() {
             while let Some(me) = marks::known::<P>() {
                 let Some(place) = me.shown.find(word.shown()) else { break };
-                self.hide(me, place);
+                self.hide(me, me.marks.at(place), word, place);
             }
         }
     }
@@ -200,7 +218,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// A reader is about to leave the full lock, which has this word: it becomes visible, or thin, if that is worth it.
     #[cold]
     pub(super) fn watch_full(&self, word: RwWord) {
-        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
+        let mark = P::thread().marks.of(address(self));
         if mark.reads.get() < ENOUGH {
             return;
         }
@@ -317,7 +335,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The calling thread has read the lock, which is watched, and had this word.
     #[cold]
     pub(super) fn watch(&self, word: RwWord) {
-        let mark = P::thread().marks.of(ptr::from_ref(self).addr());
+        let mark = P::thread().marks.of(address(self));
         // Those inside read it as well, and the more they are, the longer each read takes.
         let begins = mark.watched.replace(word.number()) != word.number();
         let more = word.readers() as u32 + 1;
@@ -335,9 +353,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if reads >= ENOUGH {
             // If it is too early, for as often again.
             mark.reads.set(0);
-            if mark.is_other_visible(ptr::from_ref(self).addr()) {
+            if mark.is_other_visible(address(self)) {
                 // The thread would find one of the two without a mark. If that is in use, it has it again soon.
-                mark.lock.set(0);
+                mark.set_lock(0);
             } else if quiet >= worth {
                 self.make_visible(now);
             }
@@ -346,6 +364,24 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             _ = self.word.exchange(now, now.unwatched(), Ordering::Relaxed);
         }
     }
+}
+
+fn address<P: PooledPlatform>(lock: &ThinRwSem<P>) -> usize {
+    ptr::from_ref(lock).addr()
+}
+
+/// The calling thread, `me`, has shown the name of the lock of this address, and that was revoked at the same time. If the scan
+/// has seen the reader, that is counted: it is in.
+#[cold]
+fn withdraw<P: PooledPlatform>(
+    me: &Thread<P>,
+    mark: &Mark<P>,
+    place: usize,
+    address: usize,
+) -> bool {
+    let is_counted = me.shown.withdraw(place) == Cleared::Counted;
+    mark.end_change(address);
+    is_counted
 }
 
 /// For how long nobody has written a lock that becomes visible, in the units of watched locks.
