@@ -508,7 +508,7 @@ pub mod tests {
     /// Rows of a workload as wide as they can be, measured or simulated.
     pub fn widest(workload: Workload, is_real: bool) -> Vec<Row> {
         // Of the longest names.
-        let locks = ["fairlock:reader_spin_adaptive", "parking_lot_0.12:fair"];
+        let locks = ["fairlock:reader_spin_always", "parking_lot_0.12:fair"];
         let rows = locks
             .map(|lock| rows_of_cell(&measured(lock, Case::Mixed, Some([9; 2]), Some([9; 2]))));
         let mut rows = rows.concat();

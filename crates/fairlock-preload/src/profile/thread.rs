@@ -201,7 +201,8 @@ impl Busy {
             local.process.set(here);
         }
         if !local.has_cells(IN_PAGE) {
-            LOCALS.give(local);
+            // SAFETY: as above.
+            unsafe { LOCALS.give(local) };
             return None;
         }
         local.memory.forget();
