@@ -280,17 +280,26 @@ struct AttemptsMustBeUsed;
 /// ```
 ///
 /// ```compile_fail,E0133
-/// use fairlock::{platform::{Native, System}, thin::VisibleReaders};
+/// use fairlock::{
+///     platform::{Native, System},
+///     thin::VisibleReaders,
+/// };
 /// VisibleReaders::<Native>::new().prepare(Native::thread(), 64);
 /// ```
 ///
 /// ```compile_fail,E0133
-/// use fairlock::{platform::{Native, System}, thin::VisibleReaders};
+/// use fairlock::{
+///     platform::{Native, System},
+///     thin::VisibleReaders,
+/// };
 /// VisibleReaders::<Native>::enter(Native::thread(), 64, 7, || true);
 /// ```
 ///
 /// ```compile_fail,E0133
-/// use fairlock::{platform::{Native, System}, thin::VisibleReaders};
+/// use fairlock::{
+///     platform::{Native, System},
+///     thin::VisibleReaders,
+/// };
 /// VisibleReaders::<Native>::new().leave(Native::thread(), 64, 7);
 /// ```
 ///

@@ -553,12 +553,6 @@ impl StealClock {
         Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0) }
     }
 
-    /// Counts one steal of the calling thread; a look at the clock, if it is due.
-    #[inline(always)]
-    pub(crate) fn tick<P: System>(&self) -> Option<Look> {
-        if self.count() { self.look::<P>() } else { None }
-    }
-
     /// Counts one steal of the calling thread: whether a [`look`](Self::look) at the clock is due.
     #[inline(always)]
     pub(crate) fn count(&self) -> bool {

@@ -86,7 +86,9 @@ impl<P: Platform> Core<P> {
                 }
                 ASLEEP => return self.wake_patient(slot),
                 BUSY => {
-                    if let Some(look) = P::thread().steals.tick::<P>() {
+                    let steals = &P::thread().steals;
+                    let look = if steals.count() { steals.look::<P>() } else { None };
+                    if let Some(look) = look {
                         self.wake_if_late(look.now);
                     }
                     return;
