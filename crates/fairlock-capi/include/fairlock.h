@@ -5,55 +5,58 @@
  *
  * Generated from crates/fairlock-capi; do not edit.
  *
- * OBJECTS. Locks, tokens and counters are structs of fixed size with room to grow, which
- * the program puts where it likes: in statics, in its own structs, on the heap. A
- * fairlock_rwlock_t has 32 bytes, a fairlock_mutex_t 32, a fairlock_cond_t 40,
- * a fairlock_sem_t 32, a fairlock_range_lock_t 1536, and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
- * they are used: the macros FAIRLOCK_*_INIT, {0} and zero bytes (calloc, memset) are a free
- * lock with the default policy. An object must not be copied or moved once it was used.
- * While threads wait for a lock, or a mutex or condition variable, it has more from a pool of
- * the library's, which does not shrink, and gives that back after some use that nobody waits
- * for, when it is destroyed, and at once by fairlock_*_trim.
- * A fairlock_sem_t has 88 bytes of the heap from its first use on until it is destroyed.
- * What is in an object is no part of the interface. Memory that is neither zero nor was initialised
- * is not a lock.
+ * OBJECTS. Locks, tokens and counters are structs of fixed size, which the program puts where
+ * it likes: in statics, in its own structs, on the heap. The sizes in bytes are
+ * fairlock_rwlock_t 32, fairlock_mutex_t 32, fairlock_cond_t 40, fairlock_sem_t 32,
+ * fairlock_range_lock_t 1536, and fairlock_range_t 96, one for each range that is held.
+ * Nothing has to be called before they are used: the macros FAIRLOCK_*_INIT, {0} and zero
+ * bytes (calloc, memset) are a free lock with the default policy. An object must not be
+ * copied or moved once it has been used. What is in it is not part of the interface. Memory
+ * that is neither zero nor was initialised is not a lock.
+ * While threads wait for a reader/writer lock, a mutex or a condition variable, it also has
+ * memory of the library's pool, which does not shrink. The object gives that memory back
+ * after some uncontended uses, when it is destroyed, and immediately by fairlock_*_trim. A
+ * fairlock_sem_t has 88 bytes of the heap from its first use until it is destroyed.
  *
- * RESULTS. Functions that return int return 0 or an error number of <errno.h>; errno is
- * not touched. Which ones is said at each function. Of them EINVAL, "not a lock" (or not
- * a token, …), is for a pointer that is null or misaligned, or to memory that is no such
- * object: destroyed, overwritten, moved, never initialised, or initialised with a preset
- * that does not exist. This is noticed from what is in the memory, so not with certainty.
- * Not said at each function: whoever locks for reading gets EAGAIN if as many readers as can
- * be counted, 2^55, hold the lock (of a range lock: all of it).
- * No function aborts on what the caller passes, and no exception comes out of any.
+ * RESULTS. Functions that return int return 0 or an error number of <errno.h>, and each
+ * function says which. errno is not touched. EINVAL, "not a lock" (or not a token, …), means
+ * that a pointer is null or misaligned, or that the memory does not hold such an object: it
+ * was destroyed, overwritten, moved, never initialised, or initialised with a preset that
+ * does not exist. The contents of the memory show this, so it is not noticed with certainty.
+ * Any attempt to read also returns EAGAIN if as many readers as can be counted, 2^55, hold
+ * the lock (of a range lock: all of it). No argument makes a function abort the program, and
+ * no function throws an exception.
  *
- * POINTERS must be null, or point to an object of their type that stays where it is as
- * long as it is used: until every call with it has returned, but for the following.
+ * POINTERS must be null, or point to an object of their type. The object stays where it is
+ * until every call with it has returned; DESTROYING has the exceptions.
  *
- * DESTROYING. A fairlock_mutex_t may be destroyed, and its memory be used for something
- * else, as soon as nobody holds it, waits for it or will: by its last owner right after the
- * unlock, even if the unlock calls of earlier owners have not returned yet. The same is true
- * of a fairlock_rwlock_t and the unlock calls of writers, if its policy has a time and a
- * budget, as FAIRLOCK_DEFAULT has. The last reader out still looks after those that wait
- * when it has let the lock go, and so do all under the other presets: these calls must have
- * returned. A fairlock_sem_t may be destroyed when nobody waits for it or will, even if calls
- * that gave the permits others have by now have not returned. All calls must have returned
- * that are with condition variables, range locks and ranges, tokens and counters.
+ * DESTROYING. A fairlock_mutex_t may be destroyed, and its memory used for something else,
+ * when no thread holds it, waits for it or will use it: its last owner may do so right after
+ * the unlock, even if the unlock calls of earlier owners have not returned yet. The same
+ * holds for a fairlock_rwlock_t and the unlock calls of writers, if its policy has a time and
+ * a budget, as FAIRLOCK_DEFAULT has. Unlock calls of readers must have returned, since the
+ * last reader wakes waiters after it has released the lock; under the other presets so must
+ * those of writers, for the same reason. A fairlock_sem_t may be destroyed when no thread
+ * waits for it or will use it, even if calls that returned permits, which other threads have
+ * taken by now, have not returned. All calls with condition variables, range locks and
+ * ranges, tokens and counters must have returned.
  *
- * CLOCKS are CLOCK_MONOTONIC or CLOCK_REALTIME, and deadlines are absolute times on them.
- * One that is over waits for nobody. A wait for a time on CLOCK_REALTIME that ends looks at
- * that clock again, and goes on if it was set back meanwhile (at the end of the queue); if
- * it was set forward meanwhile, that is not noticed, and the wait lasts as long as it would
- * have.
+ * CLOCKS are CLOCK_MONOTONIC or CLOCK_REALTIME, and deadlines are absolute times on them. A
+ * call with a deadline that has passed does not wait. A wait that reaches its deadline on
+ * CLOCK_REALTIME reads that clock again, and if the clock was set back meanwhile, goes on
+ * waiting, at the end of the queue. A clock that was set forward is not noticed: the wait
+ * lasts as long as it would have.
  *
- * GIVING UP. A wait that ends without the lock leaves no trace; whoever waited behind it
- * moves up. One that is granted the lock and ended at the same instant has the lock.
+ * GIVING UP. A wait that ends without the lock leaves no trace, and the waiters behind it
+ * move up. A waiter whose wait ends at the instant at which it is granted the lock has the
+ * lock.
  *
- * SIGNALS, THREADS, FORK. Locks are not for signal handlers; fairlock_cancel is. A handler
- * that runs while its thread waits does not end the wait, unless it is an interruptible one,
- * or the handler cancels it. Waits are no cancellation points of pthread_cancel. After a
- * fork beside other threads, the child may use no lock that one of them waited for or held,
- * or was just asking for or giving up, nor one that nobody had used yet.
+ * SIGNALS, THREADS, FORK. Signal handlers may call fairlock_cancel, but must not use locks. A
+ * handler that runs while its thread waits does not end the wait, unless the wait is an
+ * interruptible one, or the handler cancels it. Waits are not cancellation points of
+ * pthread_cancel. The child of a fork beside other threads may not use a lock that one of
+ * them held, waited for, or was just acquiring or releasing, nor a lock that had not been
+ * used yet.
  */
 #ifndef FAIRLOCK_H
 #define FAIRLOCK_H
@@ -243,12 +246,12 @@ typedef struct fairlock_events_t {
 /**
  * A mutex: one holder.
  *
- * By default waits are bounded as those for a fairlock_rwlock_t that is only written: whoever
- * runs may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
- * in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the one
- * whose turn it is, whoever runs goes first. So a waiter is overtaken by at most as many later
- * ones as a batch has, and a thread that does not run keeps nobody waiting. A thread that gives
- * up waiting is skipped, and has its turn all the same if it comes again before that.
+ * By default waits are bounded as those for a fairlock_rwlock_t that is only written: any running
+ * thread may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
+ * in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the batch
+ * whose turn it is, a running waiter goes first. So a waiter is overtaken by at most as many
+ * later ones as a batch has, and a thread that does not run delays no other. A thread that gives
+ * up waiting is skipped, and still has its turn if it comes again before that.
  *
  * A mutex may be released by another thread than took it. Locking a mutex that the thread holds
  * blocks for ever.
@@ -481,7 +484,7 @@ FAIRLOCK_NOTHROW;
  * if threads have waited for it lately, or if it was used and its policy is not the default
  * one or it has events of its own. Otherwise nothing.
  *
- * * 0: it is no lock any more.
+ * * 0: it is not a lock any more.
  * * EBUSY: somebody holds it or waits for it; it is as it was.
  * * EINVAL: not a lock.
  */
@@ -815,7 +818,7 @@ FAIRLOCK_NOTHROW;
  * if threads have waited for it lately, or if it was used and has batches of a fixed size.
  * Otherwise nothing.
  *
- * * 0: it is no mutex any more.
+ * * 0: it is not a mutex any more.
  * * EBUSY: somebody holds it or waits for it; it is as it was.
  * * EINVAL: not a mutex.
  */
@@ -944,7 +947,7 @@ FAIRLOCK_API int fairlock_cond_init(struct fairlock_cond_t *cond) FAIRLOCK_NOTHR
  * initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
  * if threads have met at it lately. Otherwise nothing.
  *
- * * 0: it is no condition variable any more.
+ * * 0: it is not a condition variable any more.
  * * EBUSY: somebody waits for it; it is as it was.
  * * EINVAL: not a condition variable.
  */
@@ -1074,7 +1077,7 @@ FAIRLOCK_NOTHROW;
  * EINVAL, until it is initialised again. One that was used and is just forgotten keeps what it
  * has of the heap: 88 bytes.
  *
- * * 0: it is no semaphore any more.
+ * * 0: it is not a semaphore any more.
  * * EBUSY: somebody waits for it; it is as it was.
  * * EINVAL: not a semaphore.
  */
@@ -1186,7 +1189,7 @@ FAIRLOCK_NOTHROW;
  * Ends the use of a lock, and frees the memory it has allocated. Every later call with it
  * returns EINVAL, until it is initialised again.
  *
- * * 0: it is no lock any more.
+ * * 0: it is not a lock any more.
  * * EBUSY: a range is held or waited for; the lock is as it was.
  * * EINVAL: not a lock.
  */
@@ -1257,7 +1260,7 @@ FAIRLOCK_NOTHROW;
  * Locks all of `start` to `last` for reading; blocks until it has it.
  *
  * * 0: `range` holds it.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 int fairlock_range_read(struct fairlock_range_lock_t *lock,
@@ -1272,7 +1275,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * EBUSY: it is written, or waited for by one that must not be overtaken.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1288,7 +1291,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `range` holds it.
  * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
  * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
- *   `range` is no node, or is in use.
+ *   `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1306,7 +1309,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * EINTR: a signal handler ran.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1322,7 +1325,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * ECANCELED: the token was cancelled, and somebody was in the way.
- * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+ * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is not a node, or
  *   is in use.
  */
 FAIRLOCK_API
@@ -1340,7 +1343,7 @@ FAIRLOCK_NOTHROW;
  * that never let go at the same time can starve a writer this way.
  *
  * * 0: `range` holds it.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 int fairlock_range_read_recursive(struct fairlock_range_lock_t *lock,
@@ -1354,7 +1357,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * EBUSY: a writer holds a part of it.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1370,7 +1373,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `range` holds it.
  * * ETIMEDOUT: the deadline has passed, and a writer was in the way.
  * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
- *   `range` is no node, or is in use.
+ *   `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1388,7 +1391,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * EINTR: a signal handler ran.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1404,7 +1407,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * ECANCELED: the token was cancelled, and a writer was in the way.
- * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+ * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is not a node, or
  *   is in use.
  */
 FAIRLOCK_API
@@ -1420,7 +1423,7 @@ FAIRLOCK_NOTHROW;
  * Locks all of `start` to `last` for writing; blocks until it has it.
  *
  * * 0: `range` holds it.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 int fairlock_range_write(struct fairlock_range_lock_t *lock,
@@ -1435,7 +1438,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * EBUSY: a part of it is held, or waited for by one that must not be overtaken.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1451,7 +1454,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `range` holds it.
  * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
  * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
- *   `range` is no node, or is in use.
+ *   `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1469,7 +1472,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * EINTR: a signal handler ran.
- * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
  */
 FAIRLOCK_API
 FAIRLOCK_MUST_USE
@@ -1485,7 +1488,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: `range` holds it.
  * * ECANCELED: the token was cancelled, and somebody was in the way.
- * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+ * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is not a node, or
  *   is in use.
  */
 FAIRLOCK_API
@@ -1640,7 +1643,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * As fairlock_rwlock_set_name. While a thread waits for a condition variable, the mutex is not
- * held; to have it again then is no further acquisition, but part of that wait.
+ * held; acquiring it again is part of that wait, and does not count as an acquisition.
  *
  * * 0: it has the name.
  * * EBUSY: it has one.

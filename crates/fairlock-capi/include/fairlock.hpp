@@ -68,8 +68,14 @@
 
 #ifdef __clang__
 #define FAIRLOCK_THREAD_SAFETY(attribute) __attribute__((attribute))
+#if __has_attribute(reentrant_capability)
+#define FAIRLOCK_REENTRANT FAIRLOCK_THREAD_SAFETY(reentrant_capability)
+#else
+#define FAIRLOCK_REENTRANT
+#endif
 #else
 #define FAIRLOCK_THREAD_SAFETY(attribute)
+#define FAIRLOCK_REENTRANT
 #endif
 #define FAIRLOCK_ACQUIRES FAIRLOCK_THREAD_SAFETY(acquire_capability())
 #define FAIRLOCK_ACQUIRES_SHARED FAIRLOCK_THREAD_SAFETY(acquire_shared_capability())
@@ -407,7 +413,7 @@ using timed_mutex = mutex;
 
 /* A mutex that a thread may lock again while it holds it: TimedLockable. It is free when its
  * owner has unlocked it as often as it locked it. */
-class FAIRLOCK_THREAD_SAFETY(capability("recursive_mutex")) recursive_mutex {
+class FAIRLOCK_THREAD_SAFETY(capability("recursive_mutex")) FAIRLOCK_REENTRANT recursive_mutex {
   public:
     constexpr recursive_mutex() noexcept = default;
     recursive_mutex(recursive_mutex const &) = delete;
@@ -912,6 +918,7 @@ class range_mutex {
 
 } // namespace fairlock
 
+#undef FAIRLOCK_REENTRANT
 #undef FAIRLOCK_ACQUIRES
 #undef FAIRLOCK_ACQUIRES_SHARED
 #undef FAIRLOCK_TRIES

@@ -3,13 +3,12 @@
  * program is compiled with -fsanitize=thread, and nowhere else.
  *
  * The library itself is not instrumented, so its calls are replaced by functions that say what
- * comes before what: whoever has taken a lock comes after those who have released it. Readers do
- * not come after each other, so data that two readers change is found. That a lock was released
- * by another thread than took it is right, as it is with the library. Wrong orders of locks are
- * not looked for.
+ * comes before what: a thread that takes a lock comes after those that have released it. Readers
+ * do not come after each other, so data that two readers change is found. A lock may be released
+ * by another thread than took it, as with the library. Lock-order inversions are not reported.
  *
- * Ranges are coarser: whoever unlocks one comes before whoever locks one later, be they of the
- * same lock or not, so some races between ranges are not found.
+ * Ranges are coarser: a thread that unlocks a range comes before each thread that locks a range
+ * later, of the same lock or of another, so some races between ranges are not found.
  */
 #ifndef FAIRLOCK_TSAN_H
 #define FAIRLOCK_TSAN_H

@@ -55,7 +55,7 @@ pub unsafe extern "C" fn fairlock_cond_init(cond: *mut fairlock_cond_t) -> c_int
 /// initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
 /// if threads have met at it lately. Otherwise nothing.
 ///
-/// * 0: it is no condition variable any more.
+/// * 0: it is not a condition variable any more.
 /// * EBUSY: somebody waits for it; it is as it was.
 /// * EINVAL: not a condition variable.
 #[unsafe(no_mangle)]

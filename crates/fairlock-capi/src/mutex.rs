@@ -21,12 +21,12 @@ pub const FAIRLOCK_BATCH_NONE: u32 = 0;
 
 /// A mutex: one holder.
 ///
-/// By default waits are bounded as those for a fairlock_rwlock_t that is only written: whoever
-/// runs may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
-/// in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the one
-/// whose turn it is, whoever runs goes first. So a waiter is overtaken by at most as many later
-/// ones as a batch has, and a thread that does not run keeps nobody waiting. A thread that gives
-/// up waiting is skipped, and has its turn all the same if it comes again before that.
+/// By default waits are bounded as those for a fairlock_rwlock_t that is only written: any running
+/// thread may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
+/// in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the batch
+/// whose turn it is, a running waiter goes first. So a waiter is overtaken by at most as many
+/// later ones as a batch has, and a thread that does not run delays no other. A thread that gives
+/// up waiting is skipped, and still has its turn if it comes again before that.
 ///
 /// A mutex may be released by another thread than took it. Locking a mutex that the thread holds
 /// blocks for ever.
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 /// if threads have waited for it lately, or if it was used and has batches of a fixed size.
 /// Otherwise nothing.
 ///
-/// * 0: it is no mutex any more.
+/// * 0: it is not a mutex any more.
 /// * EBUSY: somebody holds it or waits for it; it is as it was.
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]

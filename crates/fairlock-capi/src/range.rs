@@ -109,7 +109,7 @@ impl<G: Guard> Ways<G> {
 /// Locks all of `start` to `last` for reading; blocks until it has it.
 ///
 /// * 0: `range` holds it.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_range_read(
     lock: *mut fairlock_range_lock_t,
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn fairlock_range_read(
 ///
 /// * 0: `range` holds it.
 /// * EBUSY: it is written, or waited for by one that must not be overtaken.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_try_read(
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn fairlock_range_try_read(
 /// * 0: `range` holds it.
 /// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
 /// * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
-///   `range` is no node, or is in use.
+///   `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_read_until(
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn fairlock_range_read_until(
 ///
 /// * 0: `range` holds it.
 /// * EINTR: a signal handler ran.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_read_interruptible(
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn fairlock_range_read_interruptible(
 ///
 /// * 0: `range` holds it.
 /// * ECANCELED: the token was cancelled, and somebody was in the way.
-/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is not a node, or
 ///   is in use.
 #[unsafe(no_mangle)]
 #[must_use]
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn fairlock_range_read_cancellable(
 /// that never let go at the same time can starve a writer this way.
 ///
 /// * 0: `range` holds it.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_range_read_recursive(
     lock: *mut fairlock_range_lock_t,
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive(
 ///
 /// * 0: `range` holds it.
 /// * EBUSY: a writer holds a part of it.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_try_read_recursive(
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn fairlock_range_try_read_recursive(
 /// * 0: `range` holds it.
 /// * ETIMEDOUT: the deadline has passed, and a writer was in the way.
 /// * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
-///   `range` is no node, or is in use.
+///   `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_read_recursive_until(
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_until(
 ///
 /// * 0: `range` holds it.
 /// * EINTR: a signal handler ran.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_read_recursive_interruptible(
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_interruptible(
 ///
 /// * 0: `range` holds it.
 /// * ECANCELED: the token was cancelled, and a writer was in the way.
-/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is not a node, or
 ///   is in use.
 #[unsafe(no_mangle)]
 #[must_use]
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_cancellable(
 /// Locks all of `start` to `last` for writing; blocks until it has it.
 ///
 /// * 0: `range` holds it.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_range_write(
     lock: *mut fairlock_range_lock_t,
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn fairlock_range_write(
 ///
 /// * 0: `range` holds it.
 /// * EBUSY: a part of it is held, or waited for by one that must not be overtaken.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_try_write(
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn fairlock_range_try_write(
 /// * 0: `range` holds it.
 /// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
 /// * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
-///   `range` is no node, or is in use.
+///   `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_write_until(
@@ -349,7 +349,7 @@ pub unsafe extern "C" fn fairlock_range_write_until(
 ///
 /// * 0: `range` holds it.
 /// * EINTR: a signal handler ran.
-/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is not a node, or is in use.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_range_write_interruptible(
@@ -367,7 +367,7 @@ pub unsafe extern "C" fn fairlock_range_write_interruptible(
 ///
 /// * 0: `range` holds it.
 /// * ECANCELED: the token was cancelled, and somebody was in the way.
-/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is not a node, or
 ///   is in use.
 #[unsafe(no_mangle)]
 #[must_use]

@@ -115,7 +115,7 @@ pub unsafe extern "C" fn fairlock_range_lock_init(
 /// Ends the use of a lock, and frees the memory it has allocated. Every later call with it
 /// returns EINVAL, until it is initialised again.
 ///
-/// * 0: it is no lock any more.
+/// * 0: it is not a lock any more.
 /// * EBUSY: a range is held or waited for; the lock is as it was.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]

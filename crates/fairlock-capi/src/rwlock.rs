@@ -181,7 +181,7 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
 /// if threads have waited for it lately, or if it was used and its policy is not the default
 /// one or it has events of its own. Otherwise nothing.
 ///
-/// * 0: it is no lock any more.
+/// * 0: it is not a lock any more.
 /// * EBUSY: somebody holds it or waits for it; it is as it was.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn fairlock_sem_init(sem: *mut fairlock_sem_t, permits: u3
 /// EINVAL, until it is initialised again. One that was used and is just forgotten keeps what it
 /// has of the heap: 88 bytes.
 ///
-/// * 0: it is no semaphore any more.
+/// * 0: it is not a semaphore any more.
 /// * EBUSY: somebody waits for it; it is as it was.
 /// * EINVAL: not a semaphore.
 #[unsafe(no_mangle)]

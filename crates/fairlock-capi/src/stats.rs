@@ -83,7 +83,7 @@ pub unsafe extern "C" fn fairlock_rwlock_set_name(
 }
 
 /// As fairlock_rwlock_set_name. While a thread waits for a condition variable, the mutex is not
-/// held; to have it again then is no further acquisition, but part of that wait.
+/// held; acquiring it again is part of that wait, and does not count as an acquisition.
 ///
 /// * 0: it has the name.
 /// * EBUSY: it has one.

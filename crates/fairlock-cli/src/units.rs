@@ -16,12 +16,21 @@ pub fn time(ns: u64) -> String {
 
 /// Reads for how long to do something, or how often.
 pub fn lasting(text: &str) -> Result<Duration, String> {
-    const MEND: &str = "use a time with its unit, such as 10ms";
+    match lasting_or_zero(text)? {
+        Duration::ZERO => Err("use more than zero, such as 10ms".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// The same, where zero is a time, too.
+pub fn lasting_or_zero(text: &str) -> Result<Duration, String> {
     const MOST: Duration = Duration::from_secs(1_000 * 24 * 60 * 60);
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("use more than zero, such as 10ms".to_owned()),
-        Ok(time) if time > MOST => Err("use 1000days at most".to_owned()),
-        time => time.map_err(|_| MEND.to_owned()),
+        Ok(time) if time <= MOST => Ok(time),
+        Ok(_) | Err(humantime::DurationError::NumberOverflow) => {
+            Err("use 1000days at most".to_owned())
+        }
+        Err(_) => Err("use a time with its unit, such as 10ms".to_owned()),
     }
 }
 

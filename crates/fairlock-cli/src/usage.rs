@@ -11,13 +11,12 @@ use crate::output::{complain, print};
 
 /// What the standard library and other libraries say of values that they cannot read, and what the
 /// user is to do.
-const UNREADABLE: [(&str, &str); 6] = [
+const UNREADABLE: [(&str, &str); 5] = [
     ("invalid digit found in string", "use a whole number"),
     ("cannot parse integer from empty string", "use a whole number"),
     ("number too large to fit in target type", "use a smaller number"),
     ("invalid float literal", "use a number"),
     ("cannot parse float from empty string", "use a number"),
-    ("expected number at 0", "use a time with its unit, such as 10ms"),
 ];
 
 /// Help goes to stdout as it is; an error becomes one line.

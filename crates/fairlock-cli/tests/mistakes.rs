@@ -57,6 +57,8 @@ fn what_is_left_out_is_named() {
         (&["compare", "a.json"], "fairlock compare needs AFTER.json;"),
         (&["report"], "fairlock report needs RESULT.json...;"),
         (&["run"], "fairlock run needs PROGRAM...;"),
+        (&["run", "--threshold", "some", "true"], "use a time with its unit, such as 10ms"),
+        (&["run", "--threshold", "99999999999999999999s", "true"], "use 1000days at most"),
         (&["machines", "show"], "fairlock machines show needs NAME; see `fairlock machines show"),
         (&["completions"], "fairlock completions needs SHELL;"),
         (&["bench", "handoff", "--json"], "'--json <FILE>'"),

@@ -230,7 +230,7 @@ impl Stats {
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    /// Counts anew from now on; holders stay noted.
+    /// Counts from zero again; holders stay noted.
     pub(crate) fn reset(&self) {
         for count in [&self.reads, &self.writes, &self.waits, &self.waited_ns, &self.longest_ns] {
             count.store(0, Ordering::Relaxed);

@@ -42,6 +42,12 @@ int main() {
         shared.unlock_shared();
     }
     recursive.lock();
+#if defined(__clang__)
+#if __has_attribute(reentrant_capability)
+    recursive.lock();
+    recursive.unlock();
+#endif
+#endif
     nested++;
     recursive.unlock();
 

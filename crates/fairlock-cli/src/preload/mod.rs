@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::units::lasting;
+use crate::units::{lasting, lasting_or_zero};
 
 #[cfg(target_os = "linux")]
 pub use linux::{run, top};
@@ -52,8 +52,8 @@ pub struct LockFlags {
     #[arg(long, conflicts_with = "policy")]
     pub observe: bool,
     /// Keep waits this long one by one
-    #[arg(long, value_name = "TIME", default_value = "100us")]
-    pub threshold: humantime::Duration,
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = lasting_or_zero)]
+    pub threshold: Duration,
     /// libfairlock_preload.so, if it is not near this program
     #[arg(long, value_name = "FILE", env = "FAIRLOCK_LIBRARY")]
     pub library: Option<PathBuf>,

@@ -193,8 +193,8 @@ fn is_within(ours: f64, published: f64) -> bool {
     (1.0 / WITHIN..=WITHIN).contains(&ratio)
 }
 
-/// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
-/// as ranges over the seeds; and what a handoff at each release costs.
+/// `handoff`: how many threads starved, the fastest thread in relation to the slowest, and what
+/// fairness cost, as ranges over the seeds; and what a handoff at each release costs.
 fn fairness(rows: &Rows<'_>, out: &mut String) {
     let has_run = |row: &&Row| row.case != Case::Mixed && !row.by_seed.is_empty();
     for row in rows.iter().filter(has_run) {
@@ -223,21 +223,7 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
             out.push_str(&format!(", throughput loss {loss} %"));
         }
         out.push('\n');
-        if let Some((fewest, most)) = published::ops_of_a_thread(row) {
-            let ours = |of: fn(&Figures) -> Option<u64>| {
-                range(row.by_seed.iter().filter_map(of).map(|n| n as f64), |n| count(n as u64))
-            };
-            out.push_str(&format!(
-                "{}, operations of a thread: fewest {}, most {} in {}; published, in 5 s: fewest {}, \
-                 most {}\n",
-                row.lock,
-                ours(|f| f.min_ops),
-                ours(|f| f.max_ops),
-                table::or_dash(row.window_ns, units::time),
-                count(fewest),
-                count(most),
-            ));
-        }
+        ops_of_a_thread(row, out);
     }
     if rows.iter().any(|row| is_relative(row) && row.comparison.published.is_some()) {
         out.push_str(
@@ -245,6 +231,29 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
              loss 18.9 %\n",
         );
     }
+    immediate(rows, out);
+}
+
+/// The slowest and the fastest thread beside those of the publication.
+fn ops_of_a_thread(row: &Row, out: &mut String) {
+    let Some((fewest, most)) = published::ops_of_a_thread(row) else { return };
+    let ours = |of: fn(&Figures) -> Option<u64>| {
+        range(row.by_seed.iter().filter_map(of).map(|n| n as f64), |n| count(n as u64))
+    };
+    out.push_str(&format!(
+        "{}, operations of a thread: fewest {}, most {} in {}; published, in 5 s: fewest {}, most \
+         {}\n",
+        row.lock,
+        ours(|f| f.min_ops),
+        ours(|f| f.max_ops),
+        table::or_dash(row.window_ns, units::time),
+        count(fewest),
+        count(most),
+    ));
+}
+
+/// What a handoff at each release costs writers beside readers.
+fn immediate(rows: &Rows<'_>, out: &mut String) {
     let is_mixed = |row: &&Row| row.case == Case::Mixed && row.side == Side::Write;
     for row in rows.iter().filter(is_mixed).filter(|row| row.lock == "fairlock:handoff") {
         let Some(immediate) = rows.of_lock(row, "fairlock:handoff_immediate") else { continue };

@@ -42,7 +42,7 @@ const DRAWN_NOTE: &str = "outside: work outside in relation to that inside; amon
 const TO_PEERS: &str = "x best: speed in relation to the fastest peer of this run that starves \
      nobody; x any: to the fastest";
 const TO_BASE: &str = "x base: speed in relation to fairlock:unfair; mutexes to \
-     ref:queue_unfair_park, ranges to\nfairlock:rwlock around all of them; free: the share of time \
+     ref:queue_unfair_park, ranges to fairlock:rwlock around all of them;\nfree: the share of time \
      in which the lock was free and waited for";
 
 /// `idle`: the columns that say what a cell is.

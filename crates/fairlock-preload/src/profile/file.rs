@@ -394,7 +394,7 @@ mod tests {
     }
 
     /// It would leave a gap, which a reader takes for damage; and after 2^32 of them the numbers would
-    /// begin anew.
+    /// begin again.
     #[test]
     fn an_attempt_without_room_takes_no_number() {
         let records = Records::<u64>::new(ChunkKind::Locks, 8);

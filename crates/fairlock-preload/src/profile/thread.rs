@@ -224,7 +224,7 @@ impl Drop for Busy {
     }
 }
 
-/// The program has unloaded what was at these addresses: threads that have counted a lock there look for its entry anew.
+/// The program has unloaded what was at these addresses: threads that have counted a lock there look for its entry again.
 pub(super) fn end(is_gone: impl Fn(usize) -> bool) {
     let entries = (0..THREADS.len()).filter_map(|number| THREADS.get(number));
     for cell in entries.filter(|&entry| file::have_room(entry, HEAD)).flat_map(used) {
