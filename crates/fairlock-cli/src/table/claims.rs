@@ -33,7 +33,7 @@ pub fn batches_of_few_threads(rows: &[&Row]) -> String {
     out
 }
 
-/// Proposal 3: what the lock and a range that is held take. From its posting, "Introduce range reader/writer
+/// Proposal 3: what the lock and a guard take. From its posting, "Introduce range reader/writer
 /// lock" (linux-mm, 2018-02-05 and 2019-05-20): 32 bytes where the plain lock takes 40, and 72 a range.
 pub fn sizes_of_ranges(rows: &[&Row]) -> String {
     let locks: HashSet<&str> = rows.iter().map(|row| row.lock.as_str()).collect();
@@ -41,8 +41,8 @@ pub fn sizes_of_ranges(rows: &[&Row]) -> String {
         return String::new();
     }
     format!(
-        "bytes: RangeRwLock {} (published 32), a guard {} (published, for each range 72), the plain \
-         lock, RwLock {} (published 40)\n",
+        "bytes: RangeRwLock {} (published 32), a guard {}, without the tree's node of a range that waits or \
+         is held for long (published, for each range 72), the plain lock, RwLock {} (published 40)\n",
         size_of::<RangeRwLock<Native>>(),
         size_of::<RangeReadGuard<'_, Native>>(),
         size_of::<RawRwLock>(),
