@@ -444,7 +444,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
     #[inline]
     pub(crate) fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-        self.read_until(wait.can_end(), || wait.begin())
+        self.read_until(wait.is_attempt(), || wait.begin())
     }
 
     /// `gives_up`: the reader may leave without the lock. Such a reader is not counted before it has the lock: readers that

@@ -115,10 +115,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 mod tests {
     use fairlock_testing::scope;
 
+    use core::sync::atomic::AtomicU32;
+
     use super::{NEXT_NAME, Ordering};
     use crate::platform::{Native, System};
     use crate::ticket::{Fixed, TicketLock};
-    use crate::wait::Wait;
+    use crate::wait::{Ends, Wait, WaitError};
 
     /// The thread would sleep for the turn of a ticket that is another lock's, or is in memory that is something else by now.
     #[test]
@@ -136,6 +138,19 @@ mod tests {
             lock = TicketLock::new();
             assert!(lock.place_given_up(Native::thread()).is_none());
         }
+    }
+
+    /// Its entry stays in the lock's lists when the call has returned.
+    #[test]
+    fn a_wait_that_seldom_ends_leaves_its_ticket_in_a_place_too() {
+        static LOOKS: AtomicU32 = AtomicU32::new(0);
+        let lock = TicketLock::<Native, Fixed<1>>::after(100);
+        lock.lock();
+        // Not before it has a ticket.
+        let ends = Ends(|| LOOKS.fetch_add(1, Ordering::Relaxed) > 0);
+        let ended = lock.lock_with(Wait::FOREVER.ended_by(&ends));
+        assert_eq!(ended, Err(WaitError::Cancelled));
+        assert!(lock.place_given_up(Native::thread()).is_some());
     }
 
     #[test]

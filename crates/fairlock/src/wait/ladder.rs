@@ -73,7 +73,7 @@ impl core::error::Error for WaitError {}
 pub struct Wait<'a, P: System> {
     end: End,
     interruptible: bool,
-    /// `cancel` ends hardly any wait: the lock takes it for one that does not end.
+    /// `cancel` ends hardly any wait: the thread is as patient as in one that does not end.
     seldom: bool,
     pub(crate) cancel: Option<&'a dyn Cancels<P>>,
 }
@@ -133,6 +133,11 @@ impl<'a, P: System> Wait<'a, P> {
 
     /// Whether the wait may end without success.
     pub(crate) const fn can_end(&self) -> bool {
+        self.is_attempt() || self.cancel.is_some()
+    }
+
+    /// As [`can_end`](Self::can_end), but for a wait that seldom ends: only how patient the thread is may depend on this.
+    pub(crate) const fn is_attempt(&self) -> bool {
         !matches!(self.end, End::Never)
             || self.interruptible
             || self.cancel.is_some() && !self.seldom
@@ -454,7 +459,8 @@ impl<P: System> WaitContext<'_, P> {
     /// those, and may lose it, while it waits, for as long as all others run. Short attempts have to queue, or else none is
     /// ever next.
     pub(crate) fn most_looks(&self, queued: usize) -> u32 {
-        if !self.can_end() && queued + 2 <= P::cpus() { LOOKS } else { FEW_LOOKS }
+        let is_attempt = Wait::from(self).is_attempt();
+        if !is_attempt && queued + 2 <= P::cpus() { LOOKS } else { FEW_LOOKS }
     }
 
     /// So long, but not beyond the deadline. The clock is read only if there is one.
@@ -638,15 +644,16 @@ mod tests {
         });
     }
 
-    /// How long a thread looks depends on whether its wait may end.
+    /// How long a thread looks depends on whether it makes an attempt.
     #[test]
-    fn a_wait_that_seldom_ends_is_taken_for_one_that_does_not() {
+    fn a_thread_is_as_patient_in_a_wait_that_seldom_ends_as_in_one_that_does_not() {
         for (ends, error) in [(Ends(|| false), None), (Ends(|| true), Some(WaitError::Cancelled))] {
             let wait = Wait::<Native>::FOREVER.ended_by(&ends);
-            assert!(!wait.can_end() && !wait.begin().can_end());
+            assert!(wait.can_end() && wait.begin().can_end() && !wait.is_attempt());
+            assert_eq!(wait.begin().most_looks(0), WaitContext::<Native>::FOREVER.most_looks(0));
             assert_eq!(wait.begin().expired(Native::now), error);
             let late = Wait::<Native>::until_nanos(0).ended_by(&ends);
-            assert!(late.can_end() && late.begin().expired(Native::now).is_some());
+            assert!(late.is_attempt() && late.begin().expired(Native::now).is_some());
         }
     }
 
