@@ -1,4 +1,4 @@
-//! Proposal 2 on a machine with a CPU for each thread: who spins, and for how long. Virtual time: the figures are
+//! Proposal 2 on a machine with a CPU for each thread: which threads spin, and for how long. Virtual time: the figures are
 //! the same everywhere.
 
 use std::cell::Cell;

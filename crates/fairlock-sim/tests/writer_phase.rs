@@ -55,14 +55,14 @@ fn a_writer_waits_for_one_read_not_for_its_deadline() {
     assert!(waits[1] < 300_000, "{waits:?}: a read and two wake-ups");
 }
 
-/// Who gets in, in this order, where a writer is inside, a reader and two writers queue behind it, and another
+/// The order in which threads get in, where a writer is inside, a reader and two writers queue behind it, and another
 /// reader comes at `arrival`; and when the queued reader leaves.
 fn order(policy: Policy, arrival: u64) -> (String, u64) {
     let lock = &RwSem::<Sim>::new(policy);
     let (order, left) = (&RefCell::new(String::new()), &Cell::new(0));
     let machine = machine();
     let mut simulation = Simulation::new(&machine, 1);
-    let enters = |who| order.borrow_mut().push(who);
+    let enters = |thread| order.borrow_mut().push(thread);
     let at = |ns: u64| busy(ns.saturating_sub(now()));
     simulation.spawn(move || {
         at(20_000);

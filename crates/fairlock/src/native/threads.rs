@@ -7,8 +7,8 @@
 //! a lock after that, in a later destructor or in that of a pthread key, is not told of its end any
 //! more, and keeps the record that it takes then. So the pool notes where the thread that took a record
 //! has its variables: a thread that later has its variables in the same place comes after it, and may
-//! take the record over. Before the pool makes a record, it looks for such a one. So no more records
-//! are kept than there are such places: about as many as there have been threads at a time.
+//! take the record over. Before the pool makes a record, it looks for such a one. So there are at most
+//! as many records as such places: about as many as there have been threads at a time.
 
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Proposal 5, sentence by sentence (`docs/rules.md`, "What keeps each sentence").
 //!
 //! What a thread may do past the queue is tried with the queue asleep, and the lock free as if the wake-up of its
-//! release were still to come. So nothing depends on who runs when.
+//! release were still to come. So nothing depends on when a thread runs.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
