@@ -82,14 +82,12 @@ pub(super) fn mark<'a, P: PooledPlatform, L, F: Full<P>>(
     mark
 }
 
-/// The calling thread, `me`, has found the lock visible. Whether its mark was that of another such lock.
-pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown: u64) -> bool {
+/// The calling thread, `me`, has found the lock visible.
+pub(super) fn mark_visible<P: PooledPlatform, L>(me: &Thread<P>, lock: &L, shown: u64) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
-    let is_others = mark.is_other_visible(address);
     mark.what.set(shown);
     mark.set_lock(address);
-    is_others
 }
 
 /// The calling thread has found the lock thin.

@@ -91,6 +91,21 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         true
     }
 
+    /// The calling thread is about to read, and may wait for that. If it finds the marks of other visible locks again and
+    /// again, this one is visible no longer. Not for an attempt: it may be a signal handler's, and the full lock that
+    /// this takes needs memory, and the mutex around locks that were set aside.
+    #[cold]
+    pub(super) fn revoke_if_others_are_in_the_way(&self) {
+        let word = self.load();
+        if !word.is_visible() {
+            return;
+        }
+        let me = P::thread();
+        if me.marks.of(address(self)).is_other_visible(address(self)) && me.shown.has_too_many() {
+            self.revoke(word, 0);
+        }
+    }
+
     /// Enters the lock, which had this word and is visible, if that needs no waiting.
     #[cold]
     pub(super) fn enter_visible(&self, word: RwWord, access: Access) -> bool {
@@ -103,10 +118,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let mark = me.marks.of(address(self));
         // A signal handler that interrupts a change is counted (V7).
         if all.list(me) && !mark.is_changing() {
-            if marks::mark_visible(me, self, word.shown()) && me.shown.has_too_many() {
-                self.revoke(word, 0);
-                return false;
-            }
+            marks::mark_visible(me, self, word.shown());
             let place = self.place(word);
             mark.begin_change();
             let is_free = me.shown.has(place, 0) || me.shown.reclaim(place);
