@@ -39,7 +39,8 @@ use fairlock::wait::{Ends, Wait};
 use libc::{ECANCELED, pthread_t};
 
 use super::{
-    Preload, Record, Recorded, State, by_number, enter, jump, own_record, state, whole_record,
+    Preload, Record, Recorded, State, by_number, enter, jump, jump::Jump, own_record, state,
+    whole_record,
 };
 use crate::process::config::{self, Mode};
 use crate::process::real;
@@ -158,7 +159,7 @@ impl Deferred {
         let mut before = DISABLE;
         // SAFETY: `before` is written. Nothing is in the caller's frames that must not be left.
         unsafe {
-            pthread_testcancel();
+            jump::without(|| pthread_testcancel());
             pthread_setcancelstate(DISABLE, &mut before);
         }
         Self { record, before }
@@ -181,7 +182,7 @@ impl Deferred {
         unsafe {
             pthread_setcancelstate(self.before, ptr::null_mut());
             if gave_up {
-                pthread_testcancel();
+                jump::without(|| pthread_testcancel());
             }
         }
     }
@@ -232,17 +233,17 @@ fn deferred<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
             unsafe { pthread_testcancel() };
         }
         let outside = me.anywhere.replace(is_outside);
-        let result = apart(call);
+        let (result, jump) = apart(call);
         me.anywhere.set(outside);
         if !is_outside {
-            jump::go_if_due();
+            jump.into_iter().for_each(jump::go);
             return result;
         }
         let again = me.gave_up.replace(false);
         // SAFETY: as above.
         unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
         if !again {
-            jump::go_if_due();
+            jump.into_iter().for_each(jump::go);
             return result;
         }
         // The thread was on its way out already.
@@ -261,13 +262,13 @@ fn note_count(me: &State) {
 
 #[inline(never)]
 fn plain<R: Copy>(call: impl FnOnce() -> R + Copy) -> R {
-    let result = jump::within(call);
-    jump::go_if_due();
+    let (result, jump) = jump::within(call);
+    jump.into_iter().for_each(jump::go);
     result
 }
 
 #[inline(never)]
-fn apart<R>(call: impl FnOnce() -> R) -> R {
+fn apart<R>(call: impl FnOnce() -> R) -> (R, Option<Jump>) {
     jump::within(call)
 }
 

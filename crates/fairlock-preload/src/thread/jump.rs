@@ -4,53 +4,59 @@
 //! A wait of ours does: the thread stands in a queue, and has noted which lock it uses. So this library's `longjmp`, if
 //! it would leave [a call](within) of this library, lets that call end first. It notes the jump, and returns from the
 //! signal handler, all of whose frames it gives up, as the kernel does. The call goes on; its waits end; it returns; and
-//! then the thread [jumps](Jump::go). It does not matter in the midst of what the call was.
+//! then the thread [jumps](go). It does not matter in the midst of what the call was. A handler that interrupts the call
+//! meanwhile is not concerned: its calls are others.
 //!
 //! Where a handler of a second signal does that, the call that the handler of the first one made ends in this way, and
-//! then jumps; and so ends the call below.
+//! then jumps; and so ends the call below. So does a call that called itself this library's function.
 //!
 //! A wait of glibc's has to be left at once, as before: it would not end.
 
 use core::arch::asm;
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use super::{State, state};
 use crate::process::real::{self, JumpBuffer};
 use crate::process::unwinder::{self, Context, END, GO_ON, Unwinder};
 
-/// Where a thread is about to jump; null: nowhere.
+/// A call that a thread is in: where it is about to jump, if anywhere.
+pub(crate) struct Call(Cell<Option<Jump>>);
+
 #[derive(Clone, Copy)]
-pub(crate) struct Jump {
-    to: JumpBuffer,
+pub(super) struct Jump {
+    to: NonNull<c_void>,
     value: c_int,
 }
-
-const NONE: Jump = Jump { to: ptr::null_mut(), value: 0 };
 
 /// Whether the call is to end, as the thread is about to jump.
 #[inline]
 pub(crate) fn is_due() -> bool {
-    !state().jump.get().to.is_null()
+    // SAFETY: null, or the call that this thread is in.
+    unsafe { state().call.get().as_ref() }.is_some_and(|call| call.0.get().is_some())
 }
 
-/// Runs `call`, a call of this library.
+/// Runs `call`, a call of this library: what came of it, and where it has to jump.
 #[inline(always)]
-pub(super) fn within<R>(call: impl FnOnce() -> R) -> R {
-    let outside = state().call.replace(stack_pointer());
+pub(super) fn within<R>(call: impl FnOnce() -> R) -> (R, Option<Jump>) {
+    let this = Call(Cell::new(None));
+    let outside = state().call.replace(&this);
     // Only signal handlers look at it.
     compiler_fence(Ordering::SeqCst);
     let result = call();
     compiler_fence(Ordering::SeqCst);
     state().call.set(outside);
-    result
+    // A handler may have come until now.
+    compiler_fence(Ordering::SeqCst);
+    (result, this.0.get())
 }
 
-/// Runs `wait`, which is glibc's, within such a call: a jump leaves it as it is.
+/// Runs `wait`, which is glibc's, within such a call: a jump leaves it as it is. The thread may end in it.
 #[inline(always)]
 pub(super) fn without<R>(wait: impl FnOnce() -> R) -> R {
-    let call = state().call.replace(0);
+    let call = state().call.replace(ptr::null());
     compiler_fence(Ordering::SeqCst);
     let result = wait();
     compiler_fence(Ordering::SeqCst);
@@ -58,19 +64,20 @@ pub(super) fn without<R>(wait: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The call has ended: jumps if that is due. Nothing is in the caller's frames that must not be left.
-#[inline(always)]
-pub(super) fn go_if_due() {
-    if is_due() {
-        go(state().jump.replace(NONE));
-    }
-}
-
+/// A call has ended, and is to jump. Nothing is in the caller's frames that must not be left. Returns if the call was one
+/// of another call of this library, which jumps when it has ended.
 #[cold]
 #[inline(never)]
-fn go(jump: Jump) -> ! {
+pub(super) fn go(jump: Jump) {
+    let me = state();
     // SAFETY: the program's promise; the frames that are left have nothing that must not be left.
-    unsafe { self::jump(jump.to, jump.value, real::siglongjmp) }
+    unsafe {
+        if let Some(call) = call_left(me, jump) {
+            end_call(me, call, jump);
+            return call.0.set(Some(jump));
+        }
+        real::siglongjmp(jump.to.as_ptr(), jump.value);
+    }
 }
 
 /// The program jumps, by `leave`.
@@ -82,13 +89,16 @@ pub(crate) unsafe fn jump(
     value: c_int,
     leave: unsafe fn(JumpBuffer, c_int) -> c_int,
 ) -> ! {
-    let me = state();
-    // Relaxed: no other memory is read on the strength of it.
-    let may_leave = me.call.get() != 0 && IS_KNOWN.load(Ordering::Relaxed);
-    // SAFETY: the caller's promise.
-    if may_leave && leaves(me.call.get(), unsafe { stack_pointer_at(to) }) {
-        // SAFETY: as above.
-        unsafe { end_call(me, Jump { to, value }) };
+    if let Some(to) = NonNull::new(to) {
+        let (me, jump) = (state(), Jump { to, value });
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(call) = call_left(me, jump) {
+                end_call(me, call, jump);
+                // The handler is not found: the call is given up.
+                me.call.set(ptr::null());
+            }
+        }
     }
     // SAFETY: as above.
     unsafe { leave(to, value) };
@@ -106,12 +116,27 @@ pub(crate) fn start() {
     /// glibc's has 25. In words.
     const ROOM: usize = 64;
     let mut saved = [0; ROOM];
+    let here = NonNull::from(&mut saved).cast::<c_void>();
     // SAFETY: there is room for what is saved, and nobody jumps there.
     let pointer = unsafe {
-        _setjmp(saved.as_mut_ptr());
-        stack_pointer_at(saved.as_mut_ptr().cast())
+        _setjmp(here.as_ptr().cast());
+        stack_pointer_at(here)
     };
-    IS_KNOWN.store(pointer.abs_diff(stack_pointer()) <= size_of_val(&saved), Ordering::Relaxed);
+    // What is saved is in the frame, too.
+    let is_known = pointer.abs_diff(here.addr().get()) <= 2 * size_of_val(&saved);
+    IS_KNOWN.store(is_known, Ordering::Relaxed);
+}
+
+/// The call that the thread is in, if the jump leaves it.
+///
+/// # Safety
+/// As for `longjmp`.
+unsafe fn call_left(me: &State, jump: Jump) -> Option<&Call> {
+    let call = me.call.get();
+    // SAFETY: the caller's promise.
+    let is_left = || leaves(call.addr(), unsafe { stack_pointer_at(jump.to) });
+    // SAFETY: null, or the call that this thread is in. Relaxed: no other memory is read on the strength of it.
+    unsafe { call.as_ref() }.filter(|_| IS_KNOWN.load(Ordering::Relaxed) && is_left())
 }
 
 /// Whether a jump to where the stack pointer is `to` leaves a call. Each may be on the stack of signal handlers.
@@ -133,21 +158,22 @@ fn leaves(call: usize, to: usize) -> bool {
     }
 }
 
-/// The calling thread is in a signal handler, which has interrupted a call of this library. Has it jump when that has
-/// ended, and returns from the handler. If the handler is not found, returns, and the call is given up.
+/// The calling thread is in a signal handler, which has interrupted `call`. Has it jump when that has ended, and returns
+/// from the handler. Returns to the caller if there is no handler, or it is not found.
 ///
 /// # Safety
 /// The handler's frames may be given up.
 #[cold]
 #[inline(never)]
-unsafe fn end_call(me: &State, jump: Jump) {
-    let Some(unwinder) = unwinder::get() else { return me.call.set(0) };
-    let mut walk = Walk { unwinder, call: me.call.get(), before: 0, context: ptr::null_mut() };
+unsafe fn end_call(me: &State, call: &Call, jump: Jump) {
+    let Some(unwinder) = unwinder::get() else { return };
+    let call_at = ptr::from_ref(call).addr();
+    let mut walk = Walk { unwinder, call: call_at, before: 0, context: ptr::null_mut() };
     // SAFETY: `note_frame` takes that.
     unsafe { (unwinder.backtrace)(note_frame, (&raw mut walk).cast()) };
     // SAFETY: null, or what the kernel has saved.
-    let Some(context) = (unsafe { walk.context.as_mut() }) else { return me.call.set(0) };
-    me.jump.set(jump);
+    let Some(context) = (unsafe { walk.context.as_mut() }) else { return };
+    call.0.set(Some(jump));
     // The signals that are blocked now are blocked after the jump, unless that restores others.
     // SAFETY: the set is written, as far as the kernel has one.
     unsafe {
@@ -209,20 +235,11 @@ extern "C" fn note_frame(frame: *mut Context, walk: *mut c_void) -> c_int {
     if is_past && !walk.context.is_null() { END } else { GO_ON }
 }
 
-/// The caller's.
-#[inline(always)]
-fn stack_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: reads a register.
-    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
-    pointer
-}
-
 /// The stack pointer that `setjmp` has saved, as glibc keeps it: mangled.
 ///
 /// # Safety
 /// Saved by `setjmp`.
-unsafe fn stack_pointer_at(saved: JumpBuffer) -> usize {
+unsafe fn stack_pointer_at(saved: NonNull<c_void>) -> usize {
     const POINTER: usize = 6;
     // SAFETY: the caller's promise.
     let mut pointer = unsafe { saved.cast::<usize>().add(POINTER).read() };

@@ -70,10 +70,8 @@ pub(crate) struct State {
     /// How often such a thread had been cancelled when the call began, and whether the call has given up since.
     cancels: Cell<u32>,
     gave_up: Cell<bool>,
-    /// Where the stack pointer is in the innermost call of this library, and where to jump when that has ended: see
-    /// `jump`.
-    call: Cell<usize>,
-    jump: Cell<jump::Jump>,
+    /// The innermost call of this library that the thread is in, if any: see `jump`.
+    call: Cell<*const jump::Call>,
     /// The thread is changing what it shows of visible locks: a signal handler must not.
     showing: Cell<bool>,
     /// How often the thread has left a thin lock in which other readers were.

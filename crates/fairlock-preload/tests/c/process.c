@@ -925,6 +925,97 @@ static void jumps_out_of_waits(void) {
         }
 }
 
+static timer_t soon;
+static sigjmp_buf before_wait;
+static pthread_mutex_t of_handler = PTHREAD_MUTEX_INITIALIZER, taken_again = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t awaited_cond = PTHREAD_COND_INITIALIZER;
+static _Atomic bool waits_soon;
+
+static void jump_before_other_signal(int signal) {
+    (void)signal;
+    struct itimerspec in = {.it_value.tv_nsec = 1 + rand() % 20000};
+    EXPECT(timer_settime(soon, 0, &in, NULL), 0);
+    siglongjmp(before_wait, 1);
+}
+
+static void take_and_leave(int signal) {
+    (void)signal;
+    struct timespec far = {.tv_sec = 1L << 40};
+    EXPECT(pthread_mutex_timedlock(&of_handler, &far), 0);
+    EXPECT(pthread_mutex_unlock(&of_handler), 0);
+}
+
+static void *jump_out_often(void *unused) {
+    for (volatile int i = 0; i < 300; i++)
+        if (!sigsetjmp(before_wait, 1)) {
+            waits_soon = true;
+            take_mutex();
+            FAIL("a wait for what is held ended");
+        }
+    sigset_t all;
+    sigfillset(&all);
+    EXPECT(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+    return unused;
+}
+
+/* Another signal's handler may come while the wait ends: its own locks have nothing to do with the jump. */
+static void handlers_during_jumps(void) {
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    EXPECT(timer_create(CLOCK_MONOTONIC, &event, &soon), 0);
+    EXPECT(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = jump_before_other_signal}, NULL), 0);
+    struct sigaction other = {.sa_handler = take_and_leave};
+    sigaddset(&other.sa_mask, SIGUSR1);
+    EXPECT(sigaction(SIGUSR2, &other, NULL), 0);
+    EXPECT(pthread_mutex_lock(&awaited), 0);
+    pthread_t jumper;
+    EXPECT(pthread_create(&jumper, NULL, jump_out_often, NULL), 0);
+    sigset_t others;
+    sigemptyset(&others);
+    sigaddset(&others, SIGUSR2);
+    EXPECT(pthread_sigmask(SIG_BLOCK, &others, NULL), 0);
+    while (pthread_tryjoin_np(jumper, NULL) != 0) {
+        if (atomic_exchange(&waits_soon, false))
+            EXPECT(pthread_kill(jumper, SIGUSR1), 0);
+        usleep(20);
+    }
+    EXPECT(pthread_mutex_unlock(&awaited), 0);
+    EXPECT(pthread_mutex_trylock(&of_handler), 0);
+}
+
+static void jump_before_wait(int signal) {
+    (void)signal;
+    siglongjmp(before_wait, 1);
+}
+
+static void *jump_out_of_cond_wait(void *unused) {
+    if (!sigsetjmp(before_wait, 1)) {
+        EXPECT(pthread_mutex_lock(&taken_again), 0);
+        waits_soon = true;
+        pthread_cond_wait(&awaited_cond, &taken_again);
+        FAIL("a mutex that is held was taken");
+    }
+    return unused;
+}
+
+/* Nobody uses the mutex any more, which the thread was about to take again. (In glibc somebody seems to.) */
+static void jumps_while_taking_again(void) {
+    EXPECT(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = jump_before_wait}, NULL), 0);
+    for (int i = 0; ours && i < 20; i++) {
+        pthread_t jumper;
+        EXPECT(pthread_create(&jumper, NULL, jump_out_of_cond_wait, NULL), 0);
+        while (!atomic_exchange(&waits_soon, false))
+            sched_yield();
+        EXPECT(pthread_mutex_lock(&taken_again), 0);
+        EXPECT(pthread_cond_signal(&awaited_cond), 0);
+        usleep(i * 100);
+        EXPECT(pthread_kill(jumper, SIGUSR1), 0);
+        EXPECT(pthread_join(jumper, NULL), 0);
+        EXPECT(pthread_mutex_unlock(&taken_again), 0);
+        EXPECT(pthread_mutex_destroy(&taken_again), 0);
+        EXPECT(pthread_mutex_init(&taken_again, NULL), 0);
+    }
+}
+
 /* The locks of one thread that is cancelled. What it leaves behind is in nobody's way, whatever that is. */
 struct locks {
     pthread_mutex_t mutex;
@@ -1063,7 +1154,8 @@ static void cancelled_at_instructions(void) {
         }
 }
 
-TESTS({"jumps_out_of_waits", jumps_out_of_waits}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+TESTS({"jumps_out_of_waits", jumps_out_of_waits}, {"handlers_during_jumps", handlers_during_jumps},
+      {"jumps_while_taking_again", jumps_while_taking_again}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed}, {"listed_calls", listed_calls},
