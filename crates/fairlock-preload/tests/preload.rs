@@ -49,7 +49,7 @@ programs! {
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
         priorities real_time_threads_sleep sandboxed listed_calls process_shared keys cancelled_anywhere
         cancelled_waiters_end cancelled_at_instructions jumps_out_of_waits handlers_during_jumps
-        jumps_while_taking_again;
+        jumps_while_taking_again jumps_out_of_shared_waits;
     spin: exclusion;
     visible: readers_keep_writers_out writer_sleeps exclusion becomes_visible gone ends_and_forks fork_while_revoked
         interrupted not_where_writers_come_first;

@@ -53,9 +53,9 @@ const _: () = {
     assert!(offset_of!(Cond, flags) == 36);
 };
 
-/// Waits by `wait`, not in a queue of this library.
+/// Waits by `wait`, which is glibc's.
 fn asleep(cond: *mut pthread_cond_t, wait: impl FnOnce() -> c_int) -> c_int {
-    profile::asleep(cond.addr(), CONDITION, wait, |&errno| errno)
+    profile::asleep(cond.addr(), CONDITION, || jump::without(wait), |&errno| errno)
 }
 
 const CONDITION: fn(usize) -> u32 = |_| kind::CONDITION;

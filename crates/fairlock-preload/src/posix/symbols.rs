@@ -147,7 +147,8 @@ symbols! {
         real::pthread_cond_init(cond, attributes);
     pthread_cond_destroy(cond: Cond) [cnd_destroy: c11] =>
         whole(move || {
-            Ours::at(cond).map_or_else(|| real::pthread_cond_destroy(cond), Ours::destroy)
+            let or_glibc_s = || jump::without(|| real::pthread_cond_destroy(cond));
+            Ours::at(cond).map_or_else(or_glibc_s, Ours::destroy)
         });
     pthread_cond_wait(cond: Cond, mutex: Mutex) [cnd_wait: c11] =>
         cond::wait(cond, mutex, REALTIME, ptr::null(), move || real::pthread_cond_wait(cond, mutex));

@@ -55,7 +55,7 @@ pub(super) fn within<R>(call: impl FnOnce() -> R) -> (R, Option<Jump>) {
 
 /// Runs `wait`, which is glibc's, within such a call: a jump leaves it as it is. The thread may end in it.
 #[inline(always)]
-pub(super) fn without<R>(wait: impl FnOnce() -> R) -> R {
+pub(crate) fn without<R>(wait: impl FnOnce() -> R) -> R {
     let call = state().call.replace(ptr::null());
     compiler_fence(Ordering::SeqCst);
     let result = wait();

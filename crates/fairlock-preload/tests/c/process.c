@@ -1016,6 +1016,38 @@ static void jumps_while_taking_again(void) {
     }
 }
 
+static void *jump_out_of_shared_cond_wait(void *unused) {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    pthread_mutexattr_t of_mutex;
+    pthread_condattr_t of_cond;
+    EXPECT(pthread_mutexattr_init(&of_mutex), 0);
+    EXPECT(pthread_mutexattr_setpshared(&of_mutex, PTHREAD_PROCESS_SHARED), 0);
+    EXPECT(pthread_mutex_init(&mutex, &of_mutex), 0);
+    EXPECT(pthread_condattr_init(&of_cond), 0);
+    EXPECT(pthread_condattr_setpshared(&of_cond, PTHREAD_PROCESS_SHARED), 0);
+    EXPECT(pthread_cond_init(&cond, &of_cond), 0);
+    if (!sigsetjmp(before_wait, 1)) {
+        EXPECT(pthread_mutex_lock(&mutex), 0);
+        waits_soon = true;
+        pthread_cond_wait(&cond, &mutex);
+        FAIL("a wait ended that nobody notified");
+    }
+    return unused;
+}
+
+/* A wait of glibc's goes on until it is notified: a jump leaves it as it is. */
+static void jumps_out_of_shared_waits(void) {
+    EXPECT(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = jump_before_wait}, NULL), 0);
+    pthread_t jumper;
+    EXPECT(pthread_create(&jumper, NULL, jump_out_of_shared_cond_wait, NULL), 0);
+    while (!waits_soon)
+        sched_yield();
+    usleep(10000);
+    EXPECT(pthread_kill(jumper, SIGUSR1), 0);
+    EXPECT(pthread_join(jumper, NULL), 0);
+}
+
 /* The locks of one thread that is cancelled. What it leaves behind is in nobody's way, whatever that is. */
 struct locks {
     pthread_mutex_t mutex;
@@ -1155,7 +1187,7 @@ static void cancelled_at_instructions(void) {
 }
 
 TESTS({"jumps_out_of_waits", jumps_out_of_waits}, {"handlers_during_jumps", handlers_during_jumps},
-      {"jumps_while_taking_again", jumps_while_taking_again}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+      {"jumps_while_taking_again", jumps_while_taking_again}, {"jumps_out_of_shared_waits", jumps_out_of_shared_waits}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed}, {"listed_calls", listed_calls},
