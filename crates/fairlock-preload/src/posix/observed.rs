@@ -49,8 +49,8 @@ pub(super) unsafe fn at_semaphore(
 }
 
 /// Any system call. Those that may give a real-time policy are noted. All but those of futexes go on to glibc with
-/// registers and stack as they are: one may
-/// return on another stack, or twice. glibc takes six arguments, too, however many there are.
+/// registers and stack as they are: one may return on another stack, or twice. glibc takes six arguments, too, however
+/// many there are.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn syscall(number: c_long) -> c_long {

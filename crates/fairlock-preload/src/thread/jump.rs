@@ -10,7 +10,7 @@
 //! Where a handler of a second signal does that, the call that the handler of the first one made ends in this way, and
 //! then jumps; and so ends the call below. So does a call that called itself this library's function.
 //!
-//! A wait of glibc's has to be left at once, as before: it would not end.
+//! A wait of glibc's is left immediately, as without this library: it would not end.
 
 use core::arch::asm;
 use core::cell::Cell;
@@ -159,7 +159,7 @@ fn leaves(call: usize, to: usize) -> bool {
 }
 
 /// The calling thread is in a signal handler, which has interrupted `call`. Has it jump when that has ended, and returns
-/// from the handler. Returns to the caller if there is no handler, or it is not found.
+/// from the handler. Returns to the caller if no handler is found.
 ///
 /// # Safety
 /// The handler's frames may be given up.

@@ -540,8 +540,8 @@ unsafe impl System for Preload {
     }
 }
 
-/// Whether the process asked for a real-time policy, for any of its threads, or was started under one. Otherwise no thread asks for its own when it waits: a sandbox may end the process at
-/// that call.
+/// Whether the process asked for a real-time policy, for any of its threads, or was started under one. Otherwise a
+/// thread that waits does not ask for its own: a sandbox may end the process at that call.
 pub(crate) static MAY_BE_REAL_TIME: AtomicBool = AtomicBool::new(false);
 
 /// The process asks for this scheduling policy.
