@@ -58,6 +58,9 @@ pub(super) fn within<R>(call: impl FnOnce() -> R) -> (R, Option<Jump>) {
 pub(crate) fn without<R>(wait: impl FnOnce() -> R) -> R {
     let call = state().call.replace(ptr::null());
     compiler_fence(Ordering::SeqCst);
+    // A handler came before the wait, which would not end.
+    // SAFETY: null, or the call that this thread is in.
+    unsafe { call.as_ref() }.and_then(|call| call.0.get()).into_iter().for_each(go);
     let result = wait();
     compiler_fence(Ordering::SeqCst);
     state().call.set(call);
