@@ -1,7 +1,7 @@
 //! Linux: futexes, the monotonic clock, and the CPU hint from the thread's
 //! restartable-sequence area.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -9,8 +9,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::{pools, threads};
 use crate::platform::{PooledPlatform, Thread};
-use crate::system::errno;
-use crate::system::{System, WaitOutcome};
+use crate::system::{System, WaitOutcome, errno};
 use crate::thin::{Periods, VisibleReaders};
 
 /// The Linux platform.
@@ -72,7 +71,15 @@ unsafe impl System for Linux {
 
     #[inline]
     fn now() -> u64 {
-        let t = clock_gettime(ClockId::Monotonic);
+        static IS_FOUND: AtomicBool = AtomicBool::new(false);
+        let read = || clock_gettime(ClockId::Monotonic);
+        // Relaxed, here and below: at worst the clock is looked for once more.
+        let is_found = IS_FOUND.load(Ordering::Relaxed);
+        // Where the kernel maps no clock, as under valgrind, the search for it sets errno.
+        let t = if is_found { read() } else { errno::kept(read) };
+        if !is_found {
+            IS_FOUND.store(true, Ordering::Relaxed);
+        }
         t.tv_sec as u64 * NANOS_PER_SEC + t.tv_nsec as u64
     }
 
