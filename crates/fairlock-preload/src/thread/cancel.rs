@@ -24,7 +24,7 @@
 //!
 //! *At any instruction.* A thread that lets itself be cancelled anywhere must not end in a lock's queue, where its
 //! frame would be gone. So glibc does not cancel it in [a call](whole). A cancellation [ends](ending) the thread's wait;
-//! the call [gives up](gave_up), what it holds too, and returns; and then glibc acts on the cancellation.
+//! the call [gives up](gives_up), what it holds too, and returns; and then glibc acts on the cancellation.
 //!
 //! *Who else may be meant.* If several cancel a thread at once, the thread answers the last of them
 //! only. That one is enough: the count is late for the others, but comes. The record that a canceller
