@@ -18,7 +18,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (ReleasesQuietly, "rwsem:thin", &[Deadlock, Idle]),
     (UpgradesInTwoSteps, "rwsem:thin", &[Exclusion]),
     (PinsAnySlot, "rwsem:thin", &[Exclusion, Deadlock, Panic, Remains, Word]),
-    (ShowsBlindly, "rwsem:visible", &[Exclusion, Word]),
+    (ShowsBlindly, "rwsem:visible", &[Deadlock, Exclusion, Word]),
     (HidesBlindly, "rwsem:visible", &[Deadlock, Idle, Remains]),
     (ScansUnraised, "rwsem:visible", &[Deadlock, Idle, Remains]),
     (WakesBeforeGrant, "rwsem:handoff", &[Deadlock]),
