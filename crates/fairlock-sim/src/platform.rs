@@ -244,7 +244,9 @@ unsafe impl System for Sim {
 }
 
 /// The full locks of thin ones. They belong to an OS thread, as a simulation does: what other OS
-/// threads simulate at the same time makes no difference to it.
+/// threads simulate at the same time makes no difference to it. In cache lines of their own: what shares
+/// one does not depend on the address.
+#[repr(align(64))]
 struct Pools {
     rwsem: Slots<Sim, RwSem<Sim>>,
     mutex: Slots<Sim, FullMutex<Sim>>,
