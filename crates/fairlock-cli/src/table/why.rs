@@ -63,7 +63,7 @@ mod tests {
             let rows: Vec<&Row> = rows.iter().collect();
             let text = long_waits(&rows, Some(80));
             assert!(!text.contains("left out"), "{text}");
-            // In the parts of the table together; what is unsure is no part.
+            // In the parts of the table together; what is unsure is not in them.
             let is_own = |line: &&str| line.starts_with("reader_spin") && line.contains("longest");
             let own = text.lines().filter(is_own);
             let words = own.flat_map(|line| line.split_whitespace()).collect::<Vec<_>>();

@@ -63,7 +63,8 @@
 //! * as the reader leaves, between the look at the slot and its clearing, or before its mark is taken off: the
 //!   same; nobody shows a name under the old mark (V5);
 //! * if the handler revokes the name, by an attempt to write: as where another thread does, since V3 and V4 ask
-//!   only for atomic steps of `moved`; nobody waits for anybody;
+//!   only for atomic steps of `moved`. But the full lock that this takes may need memory, or a mutex that the
+//!   interrupted thread holds: a handler may read, and must not write;
 //! * in the midst of a revocation, or as a lock becomes visible: only atomics of the lock change there, and each state between two
 //!   steps is one that other threads see, too;
 //! * as the record is put on the list: scans do not visit it yet, so it is counted, and the links are not changed twice.

@@ -228,8 +228,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Takes the lock for writing if that needs no waiting. Never blocks. It may also fail at the moment
-    /// when another thread begins to wait.
+    /// Takes the lock for writing if that needs no waiting. Never blocks, but in a signal handler: there it may
+    /// wait for memory that the interrupted thread has locked, if the readers of the lock are visible. It may also
+    /// fail at the moment when another thread begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_write(&self) -> bool {
