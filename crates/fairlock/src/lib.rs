@@ -166,6 +166,7 @@ pub mod platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
 pub mod pool;
+mod published;
 #[cfg(feature = "alloc")]
 pub mod range;
 #[cfg(all(feature = "std", not(fairlock_loom)))]

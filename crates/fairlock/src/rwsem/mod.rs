@@ -10,21 +10,20 @@ mod full_loom;
 mod hidden;
 #[cfg(all(test, fairlock_loom))]
 mod loom_tests;
-mod policy;
-mod published;
-mod sem;
+pub(crate) mod policy;
+pub(crate) mod sem;
 mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
-mod tests;
-mod word;
+pub(crate) mod tests;
+pub(crate) mod word;
 
 use core::fmt;
 use core::ops::Deref;
 
+pub(crate) use crate::published::PublishedLocal;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
-pub(crate) use published::PublishedLocal;
 pub(crate) use sem::Head;
 use sem::Sem;
 #[doc(hidden)]
@@ -469,12 +468,12 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Runs `f` on the queue.
-    fn with_waiters<R>(&self, f: impl FnOnce(&Queue<P>) -> R) -> R {
+    pub(crate) fn with_waiters<R>(&self, f: impl FnOnce(&Queue<P>) -> R) -> R {
         either!(&*self.0, lock => lock.with_waiters(f))
     }
 
     /// The lock, which follows the published discipline.
-    fn kernel(&self) -> &Kernel<P> {
+    pub(crate) fn kernel(&self) -> &Kernel<P> {
         match &*self.0 {
             Either::Turns(..) => panic!("not under tenure"),
             Either::Kernel(_, lock) => lock,

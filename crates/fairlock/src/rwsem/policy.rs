@@ -208,10 +208,10 @@ impl Default for Policy {
 }
 
 /// The longest time, in ns, that can be added to another: half of what the difference of two can be.
-pub(super) const CENTURIES: u64 = i64::MAX as u64 / 2;
+pub(crate) const CENTURIES: u64 = i64::MAX as u64 / 2;
 
 /// A duration in nanoseconds, or `most` if it is longer.
-pub(super) const fn at_most(duration: Duration, most: u64) -> u64 {
+pub(crate) const fn at_most(duration: Duration, most: u64) -> u64 {
     let ns = duration.as_nanos();
     if ns > most as u128 { most } else { ns as u64 }
 }

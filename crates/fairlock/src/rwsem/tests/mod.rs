@@ -24,7 +24,7 @@ use super::{Either, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenureP
 use crate::platform::{Native, System};
 use crate::wait::{CancelToken, Kind, Wait, WaitError};
 
-pub(super) type Lock = RwSem<Native>;
+pub(crate) type Lock = RwSem<Native>;
 
 /// Both disciplines, each with its handoff now and then and as often as it can be.
 const POLICIES: [(&str, Policy); 5] = [
@@ -57,32 +57,32 @@ fn for_each_policy(test: impl Fn(&Lock)) {
     }
 }
 
-pub(super) fn waiters(lock: &Lock) -> usize {
+pub(crate) fn waiters(lock: &Lock) -> usize {
     lock.with_waiters(|waiters| waiters.len())
 }
 
-pub(super) fn word(lock: &Lock) -> Word {
+pub(crate) fn word(lock: &Lock) -> Word {
     lock.word.load(Ordering::SeqCst)
 }
 
 /// Closes the lock if anybody is queued; returns the word after that.
-pub(super) fn close(lock: &Lock) -> Word {
+pub(crate) fn close(lock: &Lock) -> Word {
     lock.word.flag_queue(Flags::HANDOFF)
 }
 
-pub(super) fn assert_free(lock: &Lock) {
+pub(crate) fn assert_free(lock: &Lock) {
     assert_eq!((word(lock), waiters(lock)), (Word::FREE, 0));
     assert!(!lock.has_waiters() && lock.try_write());
     // SAFETY: just taken.
     unsafe { lock.unlock_write() };
 }
 
-pub(super) fn soon(ms: u64) -> u64 {
+pub(crate) fn soon(ms: u64) -> u64 {
     Native::now() + ms * 1_000_000
 }
 
 /// Takes the lock and lets it go.
-pub(super) fn visit(lock: &Lock, kind: Kind) {
+pub(crate) fn visit(lock: &Lock, kind: Kind) {
     match kind {
         Kind::Reader => {
             lock.read();
@@ -98,7 +98,7 @@ pub(super) fn visit(lock: &Lock, kind: Kind) {
 }
 
 /// A thread that [visits](visit) the lock, and has gone to sleep in its queue.
-pub(super) fn visit_asleep<'s>(
+pub(crate) fn visit_asleep<'s>(
     s: &Scope<'s, '_>,
     lock: &'s Lock,
     kind: Kind,

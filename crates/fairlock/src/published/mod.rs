@@ -1,4 +1,4 @@
-//! The published discipline ([`Policy::published`](super::Policy::published)).
+//! The published discipline ([`Policy::published`](crate::Policy::published)).
 //!
 //! ```text
 //! arrive   steal if nothing forbids it; spin if the policy says so; queue
@@ -48,13 +48,13 @@ pub(crate) use local::PublishedLocal;
 use owner::Owner;
 use spin::Spinners;
 
-use super::Kernel;
-use super::policy::PublishedPolicy;
-use super::sem::{self, Rules};
-use super::word::{Flags, Word};
 use crate::events::Event;
 use crate::inspect::Field;
 use crate::platform::Platform;
+use crate::rwsem::Kernel;
+use crate::rwsem::policy::PublishedPolicy;
+use crate::rwsem::sem::{self, Rules};
+use crate::rwsem::word::{Flags, Word};
 use crate::system::all_zero;
 use crate::wait::{Access, WaitContext, WaitError};
 use crate::{rwsem::PastQueue, wait::Thread};
