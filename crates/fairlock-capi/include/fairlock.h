@@ -130,7 +130,7 @@ struct timespec;
 #define FAIRLOCK_NEVER -1
 
 /**
- * `handoff_budget`: none, the published discipline.
+ * `handoff_budget`: none; the lock follows a kernel proposal, as published.
  */
 #define FAIRLOCK_NO_BUDGET -1
 
@@ -200,7 +200,8 @@ typedef struct fairlock_policy_t {
   uint32_t writer_phase;
   /**
    * Whether real-time threads (SCHED_DEADLINE, SCHED_FIFO, SCHED_RR) go before all
-   * others that wait, by priority, which may starve those: 0 or 1.
+   * others that wait, by priority, which may starve those: 0 or 1. Only with a time and a
+   * budget; otherwise 0.
    */
   uint32_t priorities;
   /**
@@ -482,7 +483,7 @@ FAIRLOCK_NOTHROW;
  * Ends the use of a lock. Every later call with it returns EINVAL, until it is
  * initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
  * if threads have waited for it lately, or if it was used and its policy is not the default
- * one or it has events of its own. Otherwise nothing.
+ * one or it has events of its own; 320, if it follows a proposal. Otherwise nothing.
  *
  * * 0: it is not a lock any more.
  * * EBUSY: somebody holds it or waits for it; it is as it was.

@@ -18,6 +18,7 @@
 
 mod caller;
 mod cancel;
+mod chosen;
 mod cond;
 mod counted;
 mod deadline;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fairlock::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+use fairlock::Percent;
+use fairlock::published::{self, ReaderSpin};
 use libc::c_int;
 
 use crate::errno::{Errno, give, status};
@@ -21,7 +22,7 @@ pub const FAIRLOCK_WRITER_PHASE: u32 = 4;
 
 /// `handoff_after_ns`: never.
 pub const FAIRLOCK_NEVER: i64 = -1;
-/// `handoff_budget`: none, the published discipline.
+/// `handoff_budget`: none; the lock follows a kernel proposal, as published.
 pub const FAIRLOCK_NO_BUDGET: i32 = -1;
 
 /// `reader_spin`: readers do not spin.
@@ -32,6 +33,17 @@ pub const FAIRLOCK_READER_SPIN_ONE: u32 = 1;
 pub const FAIRLOCK_READER_SPIN_ON: u32 = 2;
 /// `reader_spin`: every reader may spin, for readers too, which may starve all others.
 pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 3;
+
+/// A policy, and with it which lock it is: the default one, or that of the kernel proposals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Policy {
+    Default(fairlock::Policy),
+    Published(published::Policy),
+}
+
+impl Policy {
+    pub(crate) const DEFAULT: Self = Self::Default(fairlock::Policy::DEFAULT);
+}
 
 /// How a lock decides who goes next, in full. Start from a preset
 /// (fairlock_policy_preset) and change what is to be different.
@@ -53,7 +65,8 @@ pub struct fairlock_policy_t {
     /// Whether readers may not overtake a writer that is first in the queue: 0 or 1.
     pub writer_phase: u32,
     /// Whether real-time threads (SCHED_DEADLINE, SCHED_FIFO, SCHED_RR) go before all
-    /// others that wait, by priority, which may starve those: 0 or 1.
+    /// others that wait, by priority, which may starve those: 0 or 1. Only with a time and a
+    /// budget; otherwise 0.
     pub priorities: u32,
     /// For later versions: zero.
     pub reserved: [u32; 9],
@@ -69,11 +82,11 @@ const SPINS: [(u32, ReaderSpin); 4] = [
 impl fairlock_policy_t {
     pub(crate) fn new(policy: &Policy) -> Self {
         let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        // What does not matter under tenure is written with these values.
-        let idle = PublishedPolicy::HANDOFF;
-        let (after, budget, published) = match policy.discipline() {
-            Discipline::Tenure(tenure) => (Some(tenure.aim), Some(tenure.budget), idle),
-            Discipline::Published(published) => (published.handoff_after, None, published),
+        // What does not matter to the default lock is written with these values.
+        let idle = published::Policy::HANDOFF;
+        let (after, budget, priorities, published) = match *policy {
+            Policy::Default(own) => (Some(own.aim), Some(own.budget), own.priorities, idle),
+            Policy::Published(published) => (published.handoff_after, None, false, published),
         };
         let spin = SPINS.iter().find(|(_, spin)| *spin == published.reader_spin);
         Self {
@@ -82,7 +95,7 @@ impl fairlock_policy_t {
             reader_spin: spin.map_or(FAIRLOCK_READER_SPIN_ON, |(code, _)| *code),
             writer_spin: published.writer_spin.into(),
             writer_phase: published.writer_phase.into(),
-            priorities: policy.priorities().into(),
+            priorities: priorities.into(),
             reserved: [0; 9],
         }
     }
@@ -99,7 +112,8 @@ impl fairlock_policy_t {
                 Some(percent.ok_or(Errno::INVALID)?)
             }
         };
-        let published = PublishedPolicy {
+        let priorities = flag(self.priorities)?;
+        let published = published::Policy {
             handoff_after: match self.handoff_after_ns {
                 FAIRLOCK_NEVER => None,
                 ns => Some(Duration::from_nanos(ns.try_into().map_err(|_| Errno::INVALID)?)),
@@ -107,14 +121,14 @@ impl fairlock_policy_t {
             writer_spin: flag(self.writer_spin)?,
             reader_spin: spin.ok_or(Errno::INVALID)?.1,
             writer_phase: flag(self.writer_phase)?,
-            priorities: flag(self.priorities)?,
         };
-        Ok(match (published, budget) {
-            (PublishedPolicy { handoff_after: Some(aim), priorities, .. }, Some(budget)) => {
-                Policy::tenure(TenurePolicy { aim, budget, priorities })
+        match (published.handoff_after, budget) {
+            (Some(aim), Some(budget)) => {
+                Ok(Policy::Default(fairlock::Policy { aim, budget, priorities }))
             }
-            _ => Policy::published(published),
-        })
+            _ if priorities => Err(Errno::INVALID),
+            _ => Ok(Policy::Published(published)),
+        }
     }
 }
 
@@ -130,10 +144,10 @@ fn flag(value: u32) -> Result<bool, Errno> {
 pub(crate) fn preset(code: u32) -> Option<Policy> {
     Some(match code {
         FAIRLOCK_DEFAULT => Policy::DEFAULT,
-        FAIRLOCK_UNFAIR => Policy::UNFAIR,
-        FAIRLOCK_HANDOFF => Policy::HANDOFF,
-        FAIRLOCK_NO_READER_SPIN => Policy::NO_READER_SPIN,
-        FAIRLOCK_WRITER_PHASE => Policy::WRITER_PHASE,
+        FAIRLOCK_UNFAIR => Policy::Published(published::Policy::UNFAIR),
+        FAIRLOCK_HANDOFF => Policy::Published(published::Policy::HANDOFF),
+        FAIRLOCK_NO_READER_SPIN => Policy::Published(published::Policy::NO_READER_SPIN),
+        FAIRLOCK_WRITER_PHASE => Policy::Published(published::Policy::WRITER_PHASE),
         _ => return None,
     })
 }
@@ -163,11 +177,19 @@ mod tests {
             assert_eq!(fairlock_policy_t::new(&policy).policy(), Ok(policy));
         }
         assert_eq!(preset(5), None);
-        let own = Policy::published(PublishedPolicy {
+        let own = Policy::Published(published::Policy {
             handoff_after: Some(Duration::ZERO),
-            priorities: true,
-            ..PublishedPolicy::UNFAIR
+            ..published::Policy::UNFAIR
         });
         assert_eq!(fairlock_policy_t::new(&own).policy(), Ok(own));
+    }
+
+    #[test]
+    fn only_the_default_lock_knows_priorities() {
+        let ranked = fairlock::Policy::DEFAULT.with_priorities();
+        let made = fairlock_policy_t::new(&Policy::Default(ranked));
+        assert_eq!((made.priorities, made.policy()), (1, Ok(Policy::Default(ranked))));
+        let published = fairlock_policy_t { handoff_budget: FAIRLOCK_NO_BUDGET, ..made };
+        assert_eq!(published.policy(), Err(Errno::INVALID));
     }
 }

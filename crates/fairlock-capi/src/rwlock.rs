@@ -1,18 +1,17 @@
 //! The reader/writer lock.
 
-use fairlock::platform::Native;
 use fairlock::stats::Access;
-use fairlock::thin::ThinRwSem;
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
 use crate::caller::with_caller;
 use crate::cancel::fairlock_cancel_t;
+use crate::chosen::Chosen as Sem;
 use crate::counted::Counted;
 use crate::errno::{Errno, busy_unless, give, not_held_unless, status};
 use crate::events::{self, fairlock_events_t};
 use crate::home::{self, Home};
-use crate::policy::{self, fairlock_policy_t};
+use crate::policy::{self, Policy, fairlock_policy_t};
 use crate::ways::{
     Hold, Way, attempt, cancellable, interruptible, take, unlock, unlock_fair, until,
 };
@@ -32,7 +31,6 @@ pub struct fairlock_rwlock_t {
     memory: [u64; 3],
 }
 
-type Sem = ThinRwSem<Native>;
 pub(crate) type Lock = Counted<Sem>;
 
 // SAFETY: as the trait asks.
@@ -40,7 +38,7 @@ unsafe impl Home for fairlock_rwlock_t {
     type Value = Lock;
 
     fn preset(preset: u32) -> Option<Lock> {
-        policy::preset(preset).map(|policy| Lock::new(Sem::with_policy(policy)))
+        policy::preset(preset).map(|policy| Lock::new(Sem::new(policy)))
     }
 }
 
@@ -169,17 +167,15 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
 ) -> c_int {
     // SAFETY: null, or the caller's policy.
     let policy = unsafe { policy.as_ref() };
-    let policy = policy.map_or(Ok(Default::default()), fairlock_policy_t::policy);
+    let policy = policy.map_or(Ok(Policy::DEFAULT), fairlock_policy_t::policy);
     // SAFETY: the caller provides a lock that nobody uses.
-    status(
-        policy.and_then(|policy| unsafe { home::init(lock, Lock::new(Sem::with_policy(policy))) }),
-    )
+    status(policy.and_then(|policy| unsafe { home::init(lock, Lock::new(Sem::new(policy))) }))
 }
 
 /// Ends the use of a lock. Every later call with it returns EINVAL, until it is
 /// initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
 /// if threads have waited for it lately, or if it was used and its policy is not the default
-/// one or it has events of its own. Otherwise nothing.
+/// one or it has events of its own; 320, if it follows a proposal. Otherwise nothing.
 ///
 /// * 0: it is not a lock any more.
 /// * EBUSY: somebody holds it or waits for it; it is as it was.
@@ -202,7 +198,8 @@ pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_trim(lock: *mut fairlock_rwlock_t) -> c_int {
     let trim = |sem: &Lock| {
-        if sem.keeps_full() { Err(Errno::UNSUPPORTED) } else { busy_unless(sem.trim()) }
+        let thin = sem.as_default().filter(|lock| !lock.keeps_full()).ok_or(Errno::UNSUPPORTED)?;
+        busy_unless(thin.trim())
     };
     // SAFETY: the caller provides a lock.
     status(unsafe { home::unless_zero(lock, trim) })
@@ -515,7 +512,7 @@ pub unsafe extern "C" fn fairlock_rwlock_policy(
     policy: *mut fairlock_policy_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, and room for a policy.
-    unsafe { with(lock, |sem| give(policy, fairlock_policy_t::new(sem.policy()))) }
+    unsafe { with(lock, |sem| give(policy, fairlock_policy_t::new(&sem.policy()))) }
 }
 
 /// Writes down how long a waiter with `grants_ahead` grants before its own waits at most, in
@@ -532,7 +529,10 @@ pub unsafe extern "C" fn fairlock_rwlock_planned_wait_ns(
     wait_ns: *mut u64,
 ) -> c_int {
     let look = |sem: &Lock| {
-        let planned = if wait_ns.is_null() { Some(0) } else { sem.planned_wait_ns(grants_ahead) };
+        if wait_ns.is_null() {
+            return Err(Errno::INVALID);
+        }
+        let planned = sem.as_default().map(|lock| lock.planned_wait_ns(grants_ahead));
         // SAFETY: the caller provides room for a number.
         unsafe { give(wait_ns, planned.ok_or(Errno::UNSUPPORTED)?) }
     };
@@ -577,7 +577,7 @@ mod tests {
         // SAFETY: a lock, a token and a time, of this test alone.
         let read = unsafe {
             assert_eq!(fairlock_cancel_init(token), 0);
-            home::get(lock).unwrap().adopt_readers(usize::MAX); // nobody else holds it
+            home::get(lock).unwrap().as_default().unwrap().adopt_readers(usize::MAX); // nobody else holds it
             [
                 fairlock_rwlock_read(lock),
                 fairlock_rwlock_try_read(lock),

@@ -361,12 +361,12 @@ fn a_profile_has_a_schema_and_is_reported_on() {
 fn the_report_is_kept_where_it_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("locks.json");
-    let output = run(&["--policy", "writer_phase", "--stats", file.to_str().unwrap(), waits()]);
+    let output = run(&["--stats", file.to_str().unwrap(), waits()]);
     assert!(output.status.success());
     let text = fs::read_to_string(file).unwrap();
     let lock: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    assert_eq!((&lock["waits"], &lock["policy"]), (&1.into(), &"writer_phase".into()));
-    assert!(stderr(&output).contains("policy writer_phase"));
+    assert_eq!((&lock["waits"], &lock["policy"]), (&1.into(), &"default".into()));
+    assert!(stderr(&output).contains("policy default"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
@@ -511,7 +511,7 @@ fn what_is_missing_is_said_with_how_to_mend_it() {
 
 #[test]
 fn bad_usage_is_one_line_and_exit_2() {
-    for (args, hint) in [(&["--policy", "best", "true"][..], "writer_phase"), (&[], "PROGRAM")] {
+    for (args, hint) in [(&["--only", "best", "true"][..], "rwlock"), (&[], "PROGRAM")] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         let said = stderr(&output);

@@ -36,7 +36,7 @@
 //!
 //! # Promises
 //!
-//! * Waits are as fair as `FAIRLOCK_POLICY` says, from the moment the lock is inflated. Readers and
+//! * Waits are as fair as those of [`RwLock`](fairlock::RwLock), from the moment the lock is inflated. Readers and
 //!   writers take turns, so neither side starves, unless the lock's kind is one that prefers
 //!   a side (`posix::kind`); and a thread that reads already may read again, whoever waits
 //!   (`thread::held` knows).
@@ -84,7 +84,6 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `FAIRLOCK_POLICY` | `default`, `unfair`, `handoff`, `no_reader_spin` or `writer_phase`: the presets of [`Policy`](fairlock::Policy). Anything else is a warning and the default |
 //! | `FAIRLOCK_ONLY` | `rwlock` or `mutex` (with condition variables): the rest is left to glibc. Anything else is a warning and both |
 //! | `FAIRLOCK_STATS` | the file for a report on every lock, written at exit. `%p` in it is the number of the process; without it, the first process writes to the file and each of its descendants to one with `.` and its number appended. All locks are inflated then, and keep their memory |
 //! | `FAIRLOCK_STATS_SIGNAL` | if not empty, SIGUSR2 also has the report written, unless the program ignores or handles that signal |
@@ -97,7 +96,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `pid`, `policy` | the process, and its `FAIRLOCK_POLICY` |
+//! | `pid`, `policy` | the process, and `default` |
 //! | `kind` | `rwlock` or `mutex`; that of the last one, if there were several at the address |
 //! | `address` | of the lock, a string in hexadecimal |
 //! | `object`, `symbol`, `offset` | the loaded file and the (exported) symbol that it is in, and how far from that symbol, or else from the file's beginning; `null` in allocated memory, and always in a report by signal |

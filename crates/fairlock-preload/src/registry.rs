@@ -95,7 +95,7 @@ pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> Option<&'stati
         if !BY_ADDRESS.make_room(&slots) {
             return None;
         }
-        let new = |number| Slot::new(config::policy(), fork::number(), number);
+        let new = |number| Slot::new(config::POLICY, fork::number(), number);
         let slot = here(SLOTS.take().or_else(|| SLOTS.make(new))?);
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));

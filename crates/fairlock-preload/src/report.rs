@@ -148,7 +148,7 @@ fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     let counted = |count: &AtomicU64| if counts { count.load(Ordering::Relaxed) } else { 0 };
     let address = slot.address();
     write!(file, r#"{{"pid":{},"policy":""#, pid())?;
-    file.text(config::policy_name().to_bytes())?;
+    file.text(config::POLICY_NAME.as_bytes())?;
     let is_mutex = stats.kind.load(Ordering::Relaxed) == config::Kind::Mutex as u8;
     let kind = if is_mutex { "mutex" } else { "rwlock" };
     write!(file, r#"","kind":"{kind}","address":"{address:#x}""#)?;

@@ -16,8 +16,10 @@ use std::error::Error;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use fairlock::lock_api::RawRwLock;
 use fairlock::platform::{Atomic, Platform};
-use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
+use fairlock::published::{self, ReaderSpin};
+use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::{Machine, Sim, Simulation};
 
 /// A lock as this program uses it.
@@ -26,20 +28,22 @@ trait Lock {
     fn write(&self, section: &dyn Fn());
 }
 
-/// fairlock's lock, as it is.
-impl Lock for RwSem<Sim> {
+/// fairlock's locks, as they are.
+struct Ours<R>(R);
+
+impl<R: RawRwLock> Lock for Ours<R> {
     fn read(&self, section: &dyn Fn()) {
-        RwSem::read(self);
+        self.0.lock_shared();
         section();
         // SAFETY: taken above.
-        unsafe { self.unlock_read() };
+        unsafe { self.0.unlock_shared() };
     }
 
     fn write(&self, section: &dyn Fn()) {
-        RwSem::write(self);
+        self.0.lock_exclusive();
         section();
         // SAFETY: taken above.
-        unsafe { self.unlock_write() };
+        unsafe { self.0.unlock_exclusive() };
     }
 }
 
@@ -76,18 +80,16 @@ impl Lock for Toggle<Sim> {
 
 /// The locks by name: the published variants, the default, and your own.
 fn lock(name: &str) -> Result<Box<dyn Lock>, String> {
+    let published = |reader_spin| {
+        let policy = published::Policy { reader_spin, ..published::Policy::HANDOFF };
+        Box::new(Ours(published::RwSem::<Sim>::new(policy)))
+    };
     Ok(match name {
-        "default" => Box::new(RwSem::new(Policy::DEFAULT)),
-        "vanilla" => Box::new(RwSem::new(Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Always,
-            ..PublishedPolicy::HANDOFF
-        }))),
-        "before" => Box::new(RwSem::new(Policy::HANDOFF)),
-        "limit_rspin" => Box::new(RwSem::new(Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::One,
-            ..PublishedPolicy::HANDOFF
-        }))),
-        "no_rspin" => Box::new(RwSem::new(Policy::NO_READER_SPIN)),
+        "default" => Box::new(Ours(RwSem::<Sim>::new(Policy::DEFAULT))),
+        "vanilla" => published(ReaderSpin::Always),
+        "before" => published(ReaderSpin::On),
+        "limit_rspin" => published(ReaderSpin::One),
+        "no_rspin" => published(ReaderSpin::Off),
         "toggle" => Box::new(Toggle::new()),
         other => {
             let known = "default, vanilla, before, limit_rspin, no_rspin, toggle";

@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use fairlock::lock_api;
+use fairlock::published;
 use fairlock::range::RangeRwLock;
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::AdaptiveTicketLock;
@@ -99,25 +101,26 @@ fn a_crowd_of_readers_leaves_writers_their_share() {
 /// working while the one who is next wakes up. (It stood idle for a quarter of the time.)
 #[test]
 fn a_lock_that_is_handed_on_works_while_the_next_wakes_up() {
-    let machine = Machine::builtin("skylake_80").unwrap();
-    let [stolen, handed_on] = [Policy::UNFAIR, Policy::DEFAULT].map(|policy| {
-        let lock = RwSem::<Sim>::new(policy);
+    fn writes(lock: impl lock_api::RawRwLock) -> u64 {
+        let machine = Machine::builtin("skylake_80").unwrap();
         let writes = Cell::new(0);
         let mut simulation = Simulation::new(&machine, 1);
         for _ in 0..60 {
             simulation.spawn(|| {
                 while !stopped() {
-                    lock.write();
+                    lock.lock_exclusive();
                     sleep(1_000);
                     writes.set(writes.get() + 1);
                     // SAFETY: taken above.
-                    unsafe { lock.unlock_write() };
+                    unsafe { lock.unlock_exclusive() };
                 }
             });
         }
         simulation.run_for(300_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
         writes.get()
-    });
+    }
+    let stolen = writes(published::RwSem::<Sim>::new(published::Policy::UNFAIR));
+    let handed_on = writes(RwSem::<Sim>::new(Policy::DEFAULT));
     assert!(handed_on * 100 > stolen * 92, "{handed_on} writes, {stolen} if nobody is served");
 }
 

@@ -4,9 +4,11 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
+use fairlock::lock_api::RawRwLock;
 use fairlock::platform::{Atomic, Platform, System};
+use fairlock::published::{self, ReaderSpin};
 use fairlock::range::{RangePolicy, RangeRwLock};
-use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
+use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock_sim::{Machine, Report, Sim, Simulation, busy, random, sleep, stopped};
 
@@ -82,38 +84,36 @@ fn excludes(with: With) {
     }
 }
 
-fn with_rw_sem(lock: &RwSem<Sim>, writes: bool, section: &dyn Fn()) {
+fn with_rw_sem(lock: &impl RawRwLock, writes: bool, section: &dyn Fn()) {
     if writes {
-        lock.write();
+        lock.lock_exclusive();
         section();
         // SAFETY: taken above.
-        unsafe { lock.unlock_write() };
+        unsafe { lock.unlock_exclusive() };
     } else {
-        lock.read();
+        lock.lock_shared();
         section();
         // SAFETY: taken above.
-        unsafe { lock.unlock_read() };
+        unsafe { lock.unlock_shared() };
     }
 }
 
 #[test]
 fn rw_sem_excludes_under_every_policy() {
+    let lock = RwSem::<Sim>::new(fairlock::Policy::DEFAULT);
+    excludes(&|writes, section| with_rw_sem(&lock, writes, section));
+    assert!(!lock.is_locked() && !lock.has_waiters());
+
+    use published::Policy;
     for policy in [
-        Policy::DEFAULT,
         Policy::UNFAIR,
         Policy::HANDOFF,
         Policy::NO_READER_SPIN,
         Policy::WRITER_PHASE,
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::One,
-            ..PublishedPolicy::HANDOFF
-        }),
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Always,
-            ..PublishedPolicy::HANDOFF
-        }),
+        Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF },
+        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF },
     ] {
-        let lock = RwSem::new(policy);
+        let lock = published::RwSem::<Sim>::new(policy);
         excludes(&|writes, section| with_rw_sem(&lock, writes, section));
         assert!(!lock.is_locked() && !lock.has_waiters());
     }
@@ -192,7 +192,7 @@ fn a_lock_that_does_not_exclude_is_noticed() {
 fn the_same_seed_gives_the_same_run() {
     for (machine, threads) in machines() {
         let run = |seed| {
-            let lock = RwSem::new(Policy::DEFAULT);
+            let lock = RwSem::<Sim>::new(Policy::DEFAULT);
             let (report, operations, _) = visits(&machine, threads, seed, &|writes, section| {
                 with_rw_sem(&lock, writes, section)
             });
@@ -223,7 +223,7 @@ fn a_free_lock_can_be_used_outside_of_a_simulation() {
 #[test]
 #[should_panic(expected = "outside of a simulation")]
 fn waiting_outside_of_a_simulation_panics() {
-    let lock = RwSem::<Sim>::new(Policy::UNFAIR);
+    let lock = published::RwSem::<Sim>::new(published::Policy::UNFAIR);
     lock.write();
     lock.write();
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::platform::{Atomic, System};
-use fairlock::rwsem::{Policy, RwSem};
+use fairlock::published::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement, Stolen};
 use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, SimulationError, Stuck, StuckKind,

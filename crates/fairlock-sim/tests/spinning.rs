@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use fairlock::events::{Event, EventCounts};
-use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
+use fairlock::published::{Policy, ReaderSpin, RwSem};
 use fairlock_sim::{Machine, Sim, Simulation, busy, now};
 use fairlock_testing as _; // the watchdog
 
@@ -13,8 +13,7 @@ fn machine() -> Machine {
 }
 
 fn lock(reader_spin: ReaderSpin) -> (RwSem<Sim>, &'static EventCounts) {
-    let lock =
-        RwSem::new(Policy::published(PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF }));
+    let lock = RwSem::new(Policy { reader_spin, ..Policy::HANDOFF });
     let counts: &EventCounts = Box::leak(Box::default());
     lock.set_events(Some(counts));
     (lock, counts)

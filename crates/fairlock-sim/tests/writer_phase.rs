@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use fairlock::rwsem::{Policy, PublishedPolicy, RwSem};
+use fairlock::published::{Policy, RwSem};
 use fairlock_sim::{Machine, Sim, Simulation, busy, now, sleep, stopped};
 use fairlock_testing as _; // the watchdog
 
@@ -98,12 +98,12 @@ fn order(policy: Policy, arrival: u64) -> (String, u64) {
 #[test]
 fn no_reader_passes_two_writers_that_queue_behind_a_reader() {
     let passes = |policy| {
-        let policy = Policy::published(PublishedPolicy { writer_spin: false, ..policy });
+        let policy = Policy { writer_spin: false, ..policy };
         let left = order(policy, 10_000_000).1;
         let arrivals = (left - 300..left + 500).step_by(20);
         let later = (left + 500..left + 100_000).step_by(500);
         arrivals.chain(later).filter(|&arrival| order(policy, arrival).0 != "rwwR").count()
     };
-    assert!(passes(PublishedPolicy::NO_READER_SPIN) > 0, "without the phase it does");
-    assert_eq!(passes(PublishedPolicy::WRITER_PHASE), 0);
+    assert!(passes(Policy::NO_READER_SPIN) > 0, "without the phase it does");
+    assert_eq!(passes(Policy::WRITER_PHASE), 0);
 }

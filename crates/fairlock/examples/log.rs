@@ -7,7 +7,7 @@
 //!
 //! The lock is held across each I/O. Readers that follow the end of the log hold it nearly all
 //! the time; a lock that lets them in ahead of the writer makes it wait for a read before each
-//! write. Each policy is tried for a while.
+//! write. Each of three locks is tried for a while.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -30,7 +30,8 @@ mod linux {
     use std::time::{Duration, Instant};
     use std::{env, process, thread};
 
-    use fairlock::{Policy, RwLock, RwLockExt};
+    use fairlock::lock_api::RawRwLock;
+    use fairlock::published::{self, Policy};
 
     const BLOCK: usize = 4096;
 
@@ -54,9 +55,9 @@ mod linux {
     }
 
     /// The log: a file, and how many blocks of it there are.
-    struct Log {
+    struct Log<R> {
         file: File,
-        blocks: RwLock<u64>,
+        blocks: fairlock::lock_api::RwLock<R, u64>,
     }
 
     /// What a run came to.
@@ -68,9 +69,9 @@ mod linux {
         longest_read: Duration,
     }
 
-    impl Log {
+    impl<R: RawRwLock> Log<R> {
         /// An empty log in a file that has no name; whether the system's cache is not used.
-        fn create(folder: &Path, policy: Policy) -> io::Result<(Self, bool)> {
+        fn create(folder: &Path, lock: R) -> io::Result<(Self, bool)> {
             let path = folder.join(format!("fairlock-log-{}", process::id()));
             let open = |flags| {
                 OpenOptions::new()
@@ -90,7 +91,8 @@ mod linux {
                 Err(error) => return Err(error),
             };
             fs::remove_file(&path)?;
-            Ok((Self { file, blocks: RwLock::with_policy(policy, 0) }, direct))
+            let blocks = fairlock::lock_api::RwLock::from_raw(lock, 0);
+            Ok((Self { file, blocks }, direct))
         }
 
         /// Adds a block; how long the lock was waited for.
@@ -116,7 +118,11 @@ mod linux {
     }
 
     /// One writer and some readers, for a while.
-    fn run(log: &Log, readers: usize, duration: Duration) -> io::Result<Outcome> {
+    fn run<R: RawRwLock + Sync>(
+        log: &Log<R>,
+        readers: usize,
+        duration: Duration,
+    ) -> io::Result<Outcome> {
         let stop = AtomicBool::new(false);
         let running = || !stop.load(Ordering::Relaxed);
         thread::scope(|s| {
@@ -157,29 +163,39 @@ mod linux {
         })
     }
 
+    /// Runs with this lock around the log, and says what came of it.
+    fn show<R: RawRwLock + Sync>(
+        name: &str,
+        lock: R,
+        folder: &Path,
+        readers: usize,
+        seconds: f64,
+    ) -> io::Result<()> {
+        let (log, direct) = Log::create(folder, lock)?;
+        let outcome = run(&log, readers, Duration::from_secs_f64(seconds))?;
+        println!(
+            "{name:12}: {:7.0} writes a second (longest wait {:5.1} ms), {:7.0} reads ({:5.1} ms){}",
+            outcome.written as f64 / seconds,
+            outcome.longest_write.as_secs_f64() * 1e3,
+            outcome.read as f64 / seconds,
+            outcome.longest_read.as_secs_f64() * 1e3,
+            if direct { "" } else { "; not direct: this file system cannot" },
+        );
+        assert_eq!(log.blocks.into_inner(), outcome.written);
+        Ok(())
+    }
+
     pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         let arguments: Vec<String> = env::args().skip(1).collect();
         let seconds: f64 = arguments.first().map_or(Ok(0.5), |text| text.parse())?;
         let readers: usize = arguments.get(1).map_or(Ok(2), |text| text.parse())?;
         let folder = arguments.get(2).map_or_else(env::temp_dir, PathBuf::from);
 
-        for (name, policy) in [
-            ("UNFAIR", Policy::UNFAIR),
-            ("WRITER_PHASE", Policy::WRITER_PHASE),
-            ("DEFAULT", Policy::DEFAULT),
-        ] {
-            let (log, direct) = Log::create(&folder, policy)?;
-            let outcome = run(&log, readers, Duration::from_secs_f64(seconds))?;
-            println!(
-                "{name:12}: {:7.0} writes a second (longest wait {:5.1} ms), {:7.0} reads ({:5.1} ms){}",
-                outcome.written as f64 / seconds,
-                outcome.longest_write.as_secs_f64() * 1e3,
-                outcome.read as f64 / seconds,
-                outcome.longest_read.as_secs_f64() * 1e3,
-                if direct { "" } else { "; not direct: this file system cannot" },
-            );
-            assert_eq!(log.blocks.into_inner(), outcome.written);
+        for (name, policy) in [("UNFAIR", Policy::UNFAIR), ("WRITER_PHASE", Policy::WRITER_PHASE)] {
+            let lock = published::RawRwLock::with_policy(policy);
+            show(name, lock, &folder, readers, seconds)?;
         }
+        show("DEFAULT", fairlock::RawRwLock::INIT, &folder, readers, seconds)?;
         Ok(())
     }
 }

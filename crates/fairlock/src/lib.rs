@@ -16,6 +16,7 @@
 //! | [`Semaphore`] | permits, taken one or many at a time; first come, first served; waits can be ended | the number of threads that do something at a time is limited |
 //! | [`RangeRwLock`](range::RangeRwLock) | many readers or one writer *for each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most threads want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
+//! | [`published::RwLock<T>`](published::RwLock) | the reader/writer lock of the kernel proposals, which may starve threads | you compare with them |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build a lock of your own, or have no standard library |
 //! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | you build a lock of your own, or have no standard library |
 //!
@@ -87,6 +88,8 @@
 //! another policy:
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use fairlock::{CancelToken, Policy, RwLock, RwLockExt, WaitError};
 //!
 //! static SHUTDOWN: CancelToken = CancelToken::new_const();
@@ -95,7 +98,8 @@
 //!     Ok(*account.read_cancellable(&SHUTDOWN)?)
 //! }
 //!
-//! let account = RwLock::with_policy(Policy::WRITER_PHASE, 100);
+//! let quick = Policy { aim: Duration::from_millis(1), ..Policy::DEFAULT };
+//! let account = RwLock::with_policy(quick, 100);
 //! assert_eq!(balance(&account), Ok(100));
 //! ```
 //!
@@ -166,7 +170,7 @@ pub mod platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
 pub mod pool;
-mod published;
+pub mod published;
 #[cfg(feature = "alloc")]
 pub mod range;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -208,7 +212,7 @@ pub use range::native::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use reentrant::*;
 pub use rwlock::*;
-pub use rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+pub use rwsem::{Percent, Policy};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use wait::WaitError;

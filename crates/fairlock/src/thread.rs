@@ -6,7 +6,8 @@ use core::ops::Deref;
 
 use crate::condvar::{Notified, Watch};
 use crate::inspect;
-use crate::rwsem::{PublishedLocal, TenureLocal};
+use crate::published::local::Local as PublishedLocal;
+use crate::rwsem::TenureLocal;
 use crate::system::System;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::thin::{Marks, Shown};

@@ -21,7 +21,7 @@ fn contend(sections: usize) {
     let (mutex, condvar) = (Mutex::new(0), Condvar::new());
     let rwlock = RwLock::new(0);
     // Has a full lock from its first use to its end.
-    let other = RwLock::with_policy(Policy::WRITER_PHASE, 0);
+    let other = RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0);
     let all_run = Barrier::new(THREADS);
     thread::scope(|s| {
         for _ in 0..THREADS {
@@ -57,7 +57,7 @@ fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
                     while !stop.load(Ordering::Relaxed) {
                         *mutex.lock() += 1;
                         *rwlock.write() += 1;
-                        *RwLock::with_policy(Policy::WRITER_PHASE, 0).write() += 1;
+                        *RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0).write() += 1;
                     }
                 });
             }

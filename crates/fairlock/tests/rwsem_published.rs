@@ -1,4 +1,4 @@
-//! The published discipline of the reader/writer lock as callers see it.
+//! The lock of the kernel proposals as callers see it.
 //!
 //! No test depends on timing to pass: what must happen is waited for
 //! (`fairlock_testing::until`), and short waits are only used to make an
@@ -11,33 +11,20 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairlock::WaitError;
 use fairlock::events::{Event, EventCounts};
 use fairlock::platform::{Native, System};
-use fairlock::rwsem::RwSem;
+use fairlock::published::{Policy, ReaderSpin, RwSem};
 use fairlock::wait::{CancelToken, Wait};
-use fairlock::{Discipline, Policy, PublishedPolicy, ReaderSpin, WaitError};
 use fairlock_testing::{join, scope, until};
 
 type Lock = RwSem<Native>;
 type Token = CancelToken<Native>;
 
-const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
-    handoff_after: Some(Duration::ZERO),
-    ..PublishedPolicy::HANDOFF
-});
+const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF };
 
-const IMMEDIATE_PHASE: Policy = Policy::published(PublishedPolicy {
-    handoff_after: Some(Duration::ZERO),
-    writer_phase: true,
-    ..PublishedPolicy::HANDOFF
-});
-
-fn numbers(lock: &Lock) -> PublishedPolicy {
-    match lock.policy().discipline() {
-        Discipline::Published(policy) => policy,
-        Discipline::Tenure(_) => panic!("not published"),
-    }
-}
+const IMMEDIATE_PHASE: Policy =
+    Policy { handoff_after: Some(Duration::ZERO), writer_phase: true, ..Policy::HANDOFF };
 
 const POLICIES: [(&str, Policy); 9] = [
     ("unfair", Policy::UNFAIR),
@@ -45,27 +32,9 @@ const POLICIES: [(&str, Policy); 9] = [
     ("no reader spin", Policy::NO_READER_SPIN),
     ("writer phase", Policy::WRITER_PHASE),
     ("immediate", IMMEDIATE),
-    (
-        "one reader spins",
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::One,
-            ..PublishedPolicy::HANDOFF
-        }),
-    ),
-    (
-        "readers always spin",
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Always,
-            ..PublishedPolicy::HANDOFF
-        }),
-    ),
-    (
-        "no writer spin",
-        Policy::published(PublishedPolicy {
-            writer_spin: false,
-            ..PublishedPolicy::NO_READER_SPIN
-        }),
-    ),
+    ("one reader spins", Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF }),
+    ("readers always spin", Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }),
+    ("no writer spin", Policy { writer_spin: false, ..Policy::NO_READER_SPIN }),
     ("immediate writer phase", IMMEDIATE_PHASE),
 ];
 
@@ -255,7 +224,7 @@ fn three_four_and_five_writers_lose_no_wake_up() {
     for_each_policy(|lock| {
         for writers in 3..=5 {
             let inside = Inside::default();
-            let visits = if numbers(&lock).handoff_after == Some(Duration::ZERO) { 1 } else { 10 };
+            let visits = if lock.policy().handoff_after == Some(Duration::ZERO) { 1 } else { 10 };
             scope(|s| {
                 for _ in 0..writers {
                     s.spawn(|| {
@@ -473,17 +442,8 @@ fn downgrade_wakes_queued_readers() {
 }
 
 #[test]
-fn downgrade_wakes_queued_readers_under_tenure() {
-    let lock = Lock::new(Policy::DEFAULT);
-    downgrade_wakes(&lock);
-    assert_no_trace(&lock);
-}
-
-#[test]
 fn downgrade_lets_no_writer_in_between() {
-    let mut policies: Vec<_> = POLICIES.into();
-    policies.push(("tenure", Policy::DEFAULT));
-    for (name, policy) in policies {
+    for (name, policy) in POLICIES {
         println!("policy: {name}");
         let lock = Lock::new(policy);
         let value = AtomicUsize::new(0);
@@ -536,9 +496,7 @@ fn waiter_is_first(lock: &Lock, reads: bool, let_go: impl Fn(), again: impl Fn()
 
 #[test]
 fn fair_unlock_lets_nobody_in_before_the_waiter() {
-    let mut policies: Vec<_> = POLICIES.into();
-    policies.push(("tenure", Policy::DEFAULT));
-    for (name, policy) in policies {
+    for (name, policy) in POLICIES {
         println!("policy: {name}");
         let lock = Lock::new(policy);
         for i in 0..40 {

@@ -96,9 +96,12 @@ fn locks_are_listed_from_their_first_use_until_they_are_dropped() {
 #[test]
 fn a_lock_in_a_static_may_follow_a_policy_or_have_no_statistics() {
     static LOCK: stats::RwLock<u32> =
-        Builder::new("static").rwlock_with_policy(Policy::WRITER_PHASE, 1);
+        Builder::new("static").rwlock_with_policy(Policy::DEFAULT.with_priorities(), 1);
     static QUIET: stats::Mutex<u32> = Builder::new("quiet").statistics(false).mutex(1);
-    assert_eq!((*LOCK.read() + *QUIET.lock(), LOCK.policy()), (2, &Policy::WRITER_PHASE));
+    assert_eq!(
+        (*LOCK.read() + *QUIET.lock(), LOCK.policy()),
+        (2, &Policy::DEFAULT.with_priorities())
+    );
     assert_eq!(stats_of("static").reads.acquisitions, 1);
     assert!(stats::snapshot().get("quiet").is_none());
 }

@@ -39,10 +39,10 @@ fn a_lock_of_another_policy_or_with_events_keeps_its_full_one_until_it_is_droppe
     static COUNTS: fairlock::events::EventCounts = fairlock::events::EventCounts::new();
     alone(|| {
         for _ in 0..100 {
-            let lock = RwLock::with_policy(Policy::WRITER_PHASE, 0);
+            let lock = RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0);
             assert!(!is_inflated(&lock));
             (0..200).for_each(|_| *lock.write() += 1);
-            assert!(is_inflated(&lock) && *lock.policy() == Policy::WRITER_PHASE);
+            assert!(is_inflated(&lock) && *lock.policy() == Policy::DEFAULT.with_priorities());
 
             let lock = RwLock::new(0);
             lock.set_events(Some(&COUNTS));
@@ -56,7 +56,7 @@ fn a_lock_of_another_policy_or_with_events_keeps_its_full_one_until_it_is_droppe
 #[test]
 fn each_lock_of_another_policy_has_a_full_one_of_its_own() {
     alone(|| {
-        let locks = [(); 3].map(|()| RwLock::with_policy(Policy::WRITER_PHASE, 0));
+        let locks = [(); 3].map(|()| RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0));
         for lock in &locks {
             *lock.write() += 1;
             assert!(is_inflated(lock));
@@ -89,9 +89,10 @@ fn a_full_lock_that_a_forgotten_guard_holds_is_nobody_elses() {
 
 #[test]
 fn a_static_of_another_policy_needs_no_initialisation() {
-    static LOCK: RwLock<u32> = RwLock::from_raw(RawRwLock::with_policy(Policy::HANDOFF), 0);
+    static LOCK: RwLock<u32> =
+        RwLock::from_raw(RawRwLock::with_policy(Policy::DEFAULT.with_priorities()), 0);
     contend(&LOCK);
-    assert_eq!((*LOCK.read(), LOCK.policy()), (1, &Policy::HANDOFF));
+    assert_eq!((*LOCK.read(), LOCK.policy()), (1, &Policy::DEFAULT.with_priorities()));
     let keeps = |lock: &RwLock<u32>| {
         // SAFETY: only asked; nothing is taken or released.
         unsafe { lock.raw() }.keeps_full()

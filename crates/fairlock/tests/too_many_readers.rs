@@ -5,13 +5,13 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use fairlock::{Policy, RwLock, RwLockExt, Wait, WaitError};
+use fairlock::{RwLock, RwLockExt, Wait, WaitError};
 
 const MOST_READERS: usize = 1 << (usize::BITS - 10);
 
 /// A lock with so many guards forgotten: really, where that does not take years.
-fn forgotten(policy: Policy, guards: usize) -> RwLock<u32> {
-    let lock = RwLock::with_policy(policy, 7);
+fn forgotten(guards: usize) -> RwLock<u32> {
+    let lock = RwLock::new(7);
     let counted = if cfg!(target_pointer_width = "32") { 0 } else { guards - 1_000 };
     // SAFETY: nobody holds a lock that is new, and these never give it up.
     unsafe { lock.raw().adopt_readers(counted) };
@@ -21,23 +21,21 @@ fn forgotten(policy: Policy, guards: usize) -> RwLock<u32> {
 
 #[test]
 fn no_writer_gets_in_beside_forgotten_readers_however_many() {
-    for policy in [Policy::DEFAULT, Policy::HANDOFF, Policy::UNFAIR] {
-        let lock = forgotten(policy, MOST_READERS - 1);
-        let last = lock.read();
-        assert!(lock.try_read().is_none() && lock.try_read_recursive().is_none());
-        for read in [RwLock::read, RwLock::read_recursive] {
-            let read = catch_unwind(AssertUnwindSafe(|| drop(read(&lock))));
-            let message = read.unwrap_err();
-            let message = message.downcast::<String>().unwrap();
-            assert_eq!(*message, "the lock is held by more readers than can be counted");
-        }
-        let error = Some(WaitError::TooManyReaders);
-        assert_eq!(lock.read_for(Duration::from_secs(1_000)).err(), error);
-        assert_eq!(lock.read_recursive_with(Wait::within(Duration::ZERO)).err(), error);
-        assert_eq!(lock.read_interruptible().err(), error);
-        assert!(lock.try_write().is_none() && *last == 7);
-        assert_eq!(lock.write_for(Duration::from_millis(1)).err(), Some(WaitError::TimedOut));
-        drop(last);
-        assert_eq!(*lock.read(), 7);
+    let lock = forgotten(MOST_READERS - 1);
+    let last = lock.read();
+    assert!(lock.try_read().is_none() && lock.try_read_recursive().is_none());
+    for read in [RwLock::read, RwLock::read_recursive] {
+        let read = catch_unwind(AssertUnwindSafe(|| drop(read(&lock))));
+        let message = read.unwrap_err();
+        let message = message.downcast::<String>().unwrap();
+        assert_eq!(*message, "the lock is held by more readers than can be counted");
     }
+    let error = Some(WaitError::TooManyReaders);
+    assert_eq!(lock.read_for(Duration::from_secs(1_000)).err(), error);
+    assert_eq!(lock.read_recursive_with(Wait::within(Duration::ZERO)).err(), error);
+    assert_eq!(lock.read_interruptible().err(), error);
+    assert!(lock.try_write().is_none() && *last == 7);
+    assert_eq!(lock.write_for(Duration::from_millis(1)).err(), Some(WaitError::TimedOut));
+    drop(last);
+    assert_eq!(*lock.read(), 7);
 }

@@ -83,7 +83,6 @@ static void every_policy(void) {
     policy.handoff_after_ns = 0;
     policy.handoff_budget = FAIRLOCK_NO_BUDGET;
     policy.reader_spin = FAIRLOCK_READER_SPIN_ONE;
-    policy.priorities = 1;
     fairlock_rwlock_t own;
     GIVES(0, fairlock_rwlock_init(&own, &policy));
     use(&own);
@@ -100,6 +99,7 @@ static void every_policy(void) {
     REFUSED(writer_spin, 2);
     REFUSED(writer_phase, 2);
     REFUSED(reader_spin, FAIRLOCK_READER_SPIN_ALWAYS + 1);
+    REFUSED(priorities, 1); /* not without a budget */
     REFUSED(priorities, 2);
     REFUSED(reserved[8], 1);
     /* And the lock is as it was. */

@@ -19,9 +19,6 @@ use crate::units::{lasting, lasting_or_zero};
 #[cfg(target_os = "linux")]
 pub use linux::{run, top};
 
-/// What `FAIRLOCK_POLICY` can be.
-const POLICIES: [&str; 5] = ["default", "unfair", "handoff", "no_reader_spin", "writer_phase"];
-
 /// What `FAIRLOCK_ONLY` can be.
 const KINDS: [&str; 2] = ["rwlock", "mutex"];
 
@@ -42,14 +39,11 @@ pub fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
 /// What the program's locks are, and what is recorded of them.
 #[derive(Args)]
 pub struct LockFlags {
-    /// How locks decide who goes next
-    #[arg(long, value_name = "POLICY", value_parser = POLICIES)]
-    pub policy: Option<String>,
     /// Serve these locks only, and leave the others to glibc; condition variables go with mutexes
     #[arg(long, value_name = "KIND", value_parser = KINDS, conflicts_with = "observe")]
     pub only: Option<String>,
     /// Leave the program's locks as they are, and only watch them: mutexes, rwlocks and spin locks
-    #[arg(long, conflicts_with = "policy")]
+    #[arg(long)]
     pub observe: bool,
     /// Keep waits this long one by one
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = lasting_or_zero)]

@@ -4,21 +4,14 @@
 
 use std::sync::Mutex;
 
+use fairlock::Policy;
 use fairlock::platform::loom::Loom;
 use fairlock::rwsem::RwSem;
-use fairlock::{Policy, PublishedPolicy, ReaderSpin};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-
-/// The policy with the fewest steps: any thread that may take the lock does.
-const POLICY: Policy = Policy::published(PublishedPolicy {
-    writer_spin: false,
-    reader_spin: ReaderSpin::Off,
-    ..PublishedPolicy::UNFAIR
-});
 
 /// How a thread inflates the lock: as it should, or with a mistake.
 #[derive(Clone, Copy, PartialEq)]
@@ -49,7 +42,7 @@ impl Slots<Loom> for Leaked {
 
 fn new_slot(address: usize) -> &'static Slot<Loom> {
     let mut slots = SLOTS.lock().unwrap();
-    let slot: &'static _ = Box::leak(Box::new(Slot::new(POLICY, 1, slots.len() as u32)));
+    let slot: &'static _ = Box::leak(Box::new(Slot::new(Policy::DEFAULT, 1, slots.len() as u32)));
     slots.push(slot);
     slot.assign(address);
     slot
@@ -155,7 +148,13 @@ impl Guarded {
 
 /// Each thread, this one first, makes its visits.
 fn check(inflation: Inflation, threads: &'static [&'static [Visit]]) {
-    loom::model(move || {
+    let mut builder = loom::model::Builder::new();
+    if threads.len() > 2 {
+        // Too many interleavings of the full lock to try them all.
+        builder.max_permutations = builder.max_permutations.or(Some(20_000));
+        builder.checkpoint_interval = builder.checkpoint_interval.min(20_000);
+    }
+    builder.check(move || {
         let head = Head { word: Atomic::new(0), slots: PhantomData };
         let lock = Arc::new(Guarded { head, inflation, value: UnsafeCell::new(0) });
         let [here, others @ ..] = threads else { return };

@@ -18,7 +18,6 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::Discipline;
 use fairlock::platform::System;
 use fairlock::thin::VisibleReaders;
 use fairlock::wait::WaitError;
@@ -470,9 +469,7 @@ impl Lock {
 
     /// Not where writers come first from the first instant, nor where reads are counted.
     fn may_be_visible(&self) -> bool {
-        self.kind() != Kind::Writers
-            && thread::state().plain.get()
-            && matches!(config::policy().discipline(), Discipline::Tenure(_))
+        self.kind() != Kind::Writers && thread::state().plain.get()
     }
 
     /// The calling thread is about to leave a watched lock. It becomes visible if nobody has written it for long.

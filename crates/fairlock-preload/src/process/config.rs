@@ -17,13 +17,11 @@ pub(crate) enum Mode {
     Stats = 3,
 }
 
-const POLICIES: [(&CStr, Policy); 5] = [
-    (c"default", Policy::DEFAULT),
-    (c"unfair", Policy::UNFAIR),
-    (c"handoff", Policy::HANDOFF),
-    (c"no_reader_spin", Policy::NO_READER_SPIN),
-    (c"writer_phase", Policy::WRITER_PHASE),
-];
+/// How locks decide who goes next. Real-time threads go first, as POSIX wants it, and before them the side that the
+/// lock's kind prefers.
+pub(crate) const POLICY: Policy = Policy::DEFAULT.with_priorities();
+/// What reports and records say of that.
+pub(crate) const POLICY_NAME: &str = "default";
 
 /// Which of the program's locks are the library's; see `FAIRLOCK_ONLY`. Condition variables go with
 /// mutexes.
@@ -40,8 +38,6 @@ static MODE: AtomicU8 = AtomicU8::new(0);
 static ONLY: AtomicU8 = AtomicU8::new(0);
 /// Whether locks are recorded: two if so, one if not; zero before somebody has looked.
 static PROFILE: AtomicU8 = AtomicU8::new(0);
-/// An index of [`POLICIES`].
-static POLICY: AtomicU8 = AtomicU8::new(0);
 
 #[inline(always)]
 pub(crate) fn mode() -> Mode {
@@ -70,13 +66,6 @@ pub(crate) fn profiles() -> bool {
     PROFILE.load(Ordering::Relaxed) == 2
 }
 
-/// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as POSIX
-/// wants it, and before them the side that the lock's kind prefers.
-pub(crate) fn policy() -> Policy {
-    let (_, policy) = POLICIES[POLICY.load(Ordering::Relaxed) as usize];
-    policy.with_priorities()
-}
-
 /// Looks at the environment. A thread that comes here before the library has started finds the
 /// same.
 #[cold]
@@ -92,10 +81,12 @@ fn look() -> Mode {
     let profiles = !aside && variable(c"FAIRLOCK_PROFILE").is_some();
     PROFILE.store(1 + u8::from(profiles), Ordering::Relaxed);
     if mode != Mode::Off {
-        let warning = "fairlock: FAIRLOCK_POLICY is none of default, unfair, handoff, \
-             no_reader_spin, writer_phase; using default\n";
-        let policy = choice(c"FAIRLOCK_POLICY", POLICIES.map(|(name, _)| name), warning);
-        POLICY.store(policy, Ordering::Relaxed);
+        if variable(c"FAIRLOCK_POLICY").is_some_and(|asked| asked != c"default") {
+            super::say(
+                "fairlock: FAIRLOCK_POLICY chooses nothing any more, the locks follow the default; \
+                 `fairlock bench` and `fairlock sim` have the others\n",
+            );
+        }
         let warning = "fairlock: FAIRLOCK_ONLY is none of rwlock, mutex; serving both\n";
         // Zero, or the number of a `Kind`.
         let only = choice(c"FAIRLOCK_ONLY", [c"", c"rwlock", c"mutex"], warning);
@@ -132,11 +123,6 @@ fn choice<'a>(name: &CStr, choices: impl IntoIterator<Item = &'a CStr>, warning:
         super::say(warning);
     }
     found.unwrap_or(0) as u8
-}
-
-/// The name of the policy.
-pub(crate) fn policy_name() -> &'static CStr {
-    POLICIES[POLICY.load(Ordering::Relaxed) as usize].0
 }
 
 /// A variable of the environment that is not empty.

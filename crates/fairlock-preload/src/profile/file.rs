@@ -81,7 +81,7 @@ pub(super) fn open(parent: u32) -> bool {
         (*header).began_ns = Preload::now();
         (*header).began_unix_ns = clock(libc::CLOCK_REALTIME);
         (*header).used = AtomicU64::new(PAGE as u64);
-        let policy = config::policy_name().to_bytes();
+        let policy = config::POLICY_NAME.as_bytes();
         (&mut (*header).policy)[..policy.len()].copy_from_slice(policy);
         let program = &mut (*header).program;
         libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1);

@@ -1,6 +1,6 @@
 //! The locks that are attacked, by what all of them can.
 
-use fairlock::rwsem::{Policy, RwSem, TenurePolicy};
+use fairlock::rwsem::{Policy, RwSem};
 use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::wait::Wait;
 use fairlock_sim::Sim;
@@ -79,7 +79,7 @@ macro_rules! victim {
             }
 
             fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
-                self.planned_wait_ns(grants_ahead).expect("the default plans its waits")
+                self.planned_wait_ns(grants_ahead)
             }
         }
     };
@@ -109,8 +109,8 @@ pub struct Slow(ThinRwSem<Sim>);
 
 impl Slow {
     pub fn new() -> Self {
-        let aim = 10 * TenurePolicy::DEFAULT.aim;
-        Self(ThinRwSem::new(Policy::tenure(TenurePolicy { aim, ..TenurePolicy::DEFAULT })))
+        let aim = 10 * Policy::DEFAULT.aim;
+        Self(ThinRwSem::new(Policy { aim, ..Policy::DEFAULT }))
     }
 }
 

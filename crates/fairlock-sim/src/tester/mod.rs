@@ -24,20 +24,20 @@
 //! | # | mistake | lock | schedules | seen as |
 //! |---|---|---|---|---|
 //! | 1 | woken before the grant is published | `rwsem:handoff` | 22 | deadlock |
-//! | 2 | readers counted one by one | `rwsem:writer-phase` | 3,807 | exclusion |
+//! | 2 | readers counted one by one | `rwsem:writer-phase` | 3,884 | exclusion |
 //! | 3 | a way in without acquire ordering | | | not expressible: memory is ordered here; the model checker sees it |
-//! | 4 | HANDOFF subtracted | `rwsem:default` | 7 | a corrupt word |
-//! | 5 | HANDOFF of another keeps the head out | `rwsem:soon` | 155 | deadlock |
-//! | 6 | HANDOFF left on an empty queue | `rwsem:soon` | 13 | word against queue |
-//! | 7 | an arriving reader looks at nothing | `rwsem:writer-phase` | 161 | deadlock |
-//! | 8 | a reader that gives up wakes nobody | `rwsem:default` | 5 | nobody is next |
-//! | 9 | a spin without a bound | `rwsem:handoff` | 74 | it spins for too long |
-//! | 10 | those behind the head spin, too | `rwsem:handoff` | 14 | it spins for too long |
-//! | 11 | a spinner takes its node along | `rwsem:handoff` | 5 | livelock |
-//! | 12 | a waiter is touched after its grant | `rwsem:handoff` | 2,467 | use of a frame that has returned |
+//! | 4 | HANDOFF subtracted | `rwsem:default` | 2 | a corrupt word |
+//! | 5 | HANDOFF of another keeps the head out | `rwsem:soon` | 34 | deadlock |
+//! | 6 | HANDOFF left on an empty queue | `rwsem:soon` | 19 | word against queue |
+//! | 7 | an arriving reader looks at nothing | `rwsem:writer-phase` | 45 | deadlock |
+//! | 8 | a reader that gives up wakes nobody | `rwsem:default` | 179 | nobody is next |
+//! | 9 | a spin without a bound | `rwsem:handoff` | 34 | it spins for too long |
+//! | 10 | those behind the head spin, too | `rwsem:handoff` | 9 | it spins for too long |
+//! | 11 | a spinner takes its node along | `rwsem:handoff` | 157 | livelock |
+//! | 12 | a waiter is touched after its grant | `rwsem:handoff` | 1,404 | use of a frame that has returned |
 //! | 13 | a saturating count of waiters | | | not expressible: there is no such count, and no futex word that several wait on |
-//! | 14 | a writer that gives up wakes nobody | `rwsem:writer-phase` | 5,797 | deadlock |
-//! | 15 | `try_read` counts itself for a moment | `rwsem:handoff` | 86 | deadlock |
+//! | 14 | a writer that gives up wakes nobody | `rwsem:writer-phase` | 1,106 | deadlock |
+//! | 15 | `try_read` counts itself for a moment | `rwsem:handoff` | 1,031 | deadlock |
 //! | 16 | who asks whether it is first is told of another | `rwsem:handoff` | 2 | deadlock |
 
 mod failure;

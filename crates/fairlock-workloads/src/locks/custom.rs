@@ -1,4 +1,4 @@
-//! Our reader/writer lock with a policy that is given by its parameters, such as
+//! Our reader/writer locks with a policy that is given by its parameters, such as
 //! `tenure:handoff_after=1ms,budget=20`.
 
 use std::sync::{Mutex, PoisonError};
@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use fairlock::lock_api;
 use fairlock::platform::Platform;
+use fairlock::published::{self, ReaderSpin};
 use fairlock::rwsem::RwSem;
-use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+use fairlock::{Percent, Policy};
 
 use super::entry::{LockEntry, Runs};
-use super::with_policy::WithPolicy;
+use super::fairlock::following;
+use super::with_policy::Chosen;
 use crate::error::{Error, unknown};
 
 /// The lock of that name, if the name gives a policy by its parameters.
 pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
 where
     RwSem<P>: lock_api::RawRwLockFair,
+    published::RwSem<P>: lock_api::RawRwLockFair,
 {
     let Some(policy) = parse(name)? else { return Ok(None) };
-    let entry = LockEntry::rw::<WithPolicy<P>>(kept(name));
-    Ok(Some(entry.with_policy(policy)))
+    Ok(Some(following::<P, T>(kept(name), policy)))
 }
 
 /// The name, kept for the rest of the program's life; each name once.
@@ -48,10 +50,10 @@ const READER_SPINS: [(&str, ReaderSpin); 4] = [
 ];
 
 /// The policy of such a name; `None` if it is not one.
-fn parse(name: &str) -> Result<Option<Policy>, Error> {
+fn parse(name: &str) -> Result<Option<Chosen>, Error> {
     let (discipline, parameters) = name.split_once(':').unwrap_or((name, ""));
-    let mut tenure = TenurePolicy::DEFAULT;
-    let mut published = PublishedPolicy::HANDOFF;
+    let mut tenure = Policy::DEFAULT;
+    let mut published = published::Policy::HANDOFF;
     let known: &[&str] = match discipline {
         "tenure" => &TENURE,
         "published" => &PUBLISHED,
@@ -94,8 +96,8 @@ fn parse(name: &str) -> Result<Option<Policy>, Error> {
         }
     }
     Ok(Some(match discipline {
-        "tenure" => Policy::tenure(tenure),
-        _ => Policy::published(published),
+        "tenure" => Chosen::Tenure(tenure),
+        _ => Chosen::Published(published),
     }))
 }
 
@@ -215,23 +217,24 @@ impl std::str::FromStr for Sweep {
 mod tests {
     use super::*;
 
-    fn policy(name: &str) -> Policy {
+    fn policy(name: &str) -> Chosen {
         parse(name).unwrap().unwrap()
     }
 
     #[test]
     fn a_policy_is_what_its_parameters_say() {
-        assert_eq!(policy("tenure:"), Policy::DEFAULT);
-        assert_eq!(policy("tenure"), Policy::DEFAULT);
-        let quick = Policy::tenure(TenurePolicy {
+        assert_eq!(policy("tenure:"), Chosen::Tenure(Policy::DEFAULT));
+        assert_eq!(policy("tenure"), Chosen::Tenure(Policy::DEFAULT));
+        let quick = Policy {
             aim: Duration::from_micros(500),
             budget: Percent::new(20).unwrap(),
-            ..TenurePolicy::DEFAULT
-        });
-        assert_eq!(policy("tenure:handoff_after=0.5ms,budget=20"), quick);
-        assert_eq!(policy("published:handoff_after=never,reader_spin=on"), Policy::UNFAIR);
-        let phase = "published:reader_spin=off,writer_phase=true";
-        assert_eq!(policy(phase), Policy::WRITER_PHASE);
+            ..Policy::DEFAULT
+        };
+        assert_eq!(policy("tenure:handoff_after=0.5ms,budget=20"), Chosen::Tenure(quick));
+        let unfair = Chosen::Published(published::Policy::UNFAIR);
+        assert_eq!(policy("published:handoff_after=never,reader_spin=on"), unfair);
+        let phase = Chosen::Published(published::Policy::WRITER_PHASE);
+        assert_eq!(policy("published:reader_spin=off,writer_phase=true"), phase);
         assert_eq!(parse("fairlock:rwlock").unwrap(), None);
         assert_eq!(parse("std").unwrap(), None);
     }

@@ -1,13 +1,11 @@
 //! A lock as the command sees it: by name, with the workloads that it runs.
 
-use fairlock::Policy;
-
 use super::BenchLock;
 use super::condvar::BenchCondvar;
 use super::erased;
 use super::range::{BenchRange, OneLock};
 use super::typed::{BenchReentrant, BenchUpgradable};
-use super::with_policy::with_policy;
+use super::with_policy::{Chosen, with_policy};
 use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
 use crate::workload::testbed::{Real, Testbed};
@@ -36,7 +34,7 @@ pub struct LockEntry<T = Real> {
     #[cfg(test)]
     types: Vec<&'static str>,
     /// The policy of its locks, if that is not part of their type.
-    policy: Option<Policy>,
+    policy: Option<Chosen>,
 }
 
 impl<T: Runs> LockEntry<T> {
@@ -71,7 +69,7 @@ impl<T: Runs> LockEntry<T> {
     }
 
     /// Gives its locks this policy.
-    pub(super) fn with_policy(self, policy: Policy) -> Self {
+    pub(super) fn with_policy(self, policy: Chosen) -> Self {
         Self { policy: Some(policy), ..self }
     }
 

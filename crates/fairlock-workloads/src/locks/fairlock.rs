@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use fairlock::lock_api;
 use fairlock::platform::{ConstZero, Platform, PooledPlatform};
+use fairlock::published::ReaderSpin;
 use fairlock::rwsem::RwSem;
 use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use fairlock::{Policy, PublishedPolicy, ReaderSpin};
+use fairlock::{Policy, published};
 
 use super::condvar::BenchCondvar;
 use super::entry::{LockEntry, Runs};
 use super::range::Ours;
 use super::typed::Typed;
-use super::with_policy::WithPolicy;
+use super::with_policy::{Chosen, WithPolicy};
 use super::{BenchLock, RwBench};
 
-/// The policies that have names; `fairlock locks` says what each is.
-fn presets() -> [(&'static str, Policy); 8] {
-    let handoff = PublishedPolicy::HANDOFF;
-    let at_once = PublishedPolicy { handoff_after: Some(Duration::ZERO), ..handoff };
-    let spin = |reader_spin| Policy::published(PublishedPolicy { reader_spin, ..handoff });
+/// The policies of the proposals that have names; `fairlock locks` says what each is.
+fn presets() -> [(&'static str, published::Policy); 7] {
+    use published::Policy;
+    let at_once = Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF };
+    let spin = |reader_spin| Policy { reader_spin, ..Policy::HANDOFF };
     [
-        ("fairlock:full", Policy::DEFAULT),
         ("fairlock:unfair", Policy::UNFAIR),
         ("fairlock:handoff", Policy::HANDOFF),
-        ("fairlock:handoff_immediate", Policy::published(at_once)),
+        ("fairlock:handoff_immediate", at_once),
         ("fairlock:no_reader_spin", Policy::NO_READER_SPIN),
         ("fairlock:writer_phase", Policy::WRITER_PHASE),
         ("fairlock:reader_spin_one", spin(ReaderSpin::One)),
@@ -70,15 +70,16 @@ mutex!(<P: PooledPlatform> ThinMutex<P>, lock);
 pub fn entries<P: PooledPlatform, T: Runs, M: BenchLock, C: BenchCondvar>() -> Vec<LockEntry<T>>
 where
     RwSem<P>: lock_api::RawRwLockFair,
+    published::RwSem<P>: lock_api::RawRwLockFair,
     ThinRwSem<P>: lock_api::RawRwLockFair,
 {
     let mut entries = vec![
         LockEntry::rw::<ThinRwLock<P>>("fairlock:rwlock").around_everything::<ThinRwLock<P>>(),
         LockEntry::mutex::<M>("fairlock:mutex").with_condvar::<C>(),
+        following::<P, T>("fairlock:full", Chosen::Tenure(Policy::DEFAULT)),
     ];
-    entries.extend(
-        presets().map(|(name, policy)| LockEntry::rw::<WithPolicy<P>>(name).with_policy(policy)),
-    );
+    entries
+        .extend(presets().map(|(name, policy)| following::<P, T>(name, Chosen::Published(policy))));
     entries.extend([
         LockEntry::mutex::<AdaptiveTicketLock<P>>("fairlock:batch_adaptive"),
         LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1"),
@@ -87,6 +88,19 @@ where
         LockEntry::mutex::<BatchedTicketLock<P, 64>>("fairlock:batch64"),
     ]);
     entries
+}
+
+/// The lock of this name on a platform.
+pub(super) fn following<P: Platform, T: Runs>(name: &'static str, policy: Chosen) -> LockEntry<T>
+where
+    RwSem<P>: lock_api::RawRwLockFair,
+    published::RwSem<P>: lock_api::RawRwLockFair,
+{
+    let entry = match policy {
+        Chosen::Tenure(_) => LockEntry::rw::<WithPolicy<RwSem<P>>>(name),
+        Chosen::Published(_) => LockEntry::rw::<WithPolicy<published::RwSem<P>>>(name),
+    };
+    entry.with_policy(policy)
 }
 
 /// The range locks on a platform.

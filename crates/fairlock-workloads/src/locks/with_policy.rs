@@ -1,38 +1,62 @@
-//! Our reader/writer lock with a policy that is known when it is made.
+//! Our reader/writer locks with a policy that is known when they are made.
 
 use std::cell::Cell;
 
-use fairlock::Policy;
 use fairlock::lock_api;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
+use fairlock::{Policy, published};
 
 use super::BenchLock;
 use super::typed::Typed;
 
+/// A policy, and with it which lock it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Chosen {
+    Tenure(Policy),
+    Published(published::Policy),
+}
+
 thread_local! {
     /// The policy of locks that this thread makes.
-    static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
+    static POLICY: Cell<Chosen> = const { Cell::new(Chosen::Tenure(Policy::DEFAULT)) };
 }
 
 /// Calls `run`, in which locks that are made have this policy.
-pub fn with_policy<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
+pub fn with_policy<R>(policy: Chosen, run: impl FnOnce() -> R) -> R {
     let before = POLICY.replace(policy);
     let result = run();
     POLICY.set(before);
     result
 }
 
-/// The lock on a platform, with the thread's policy: one type for all policies, as workloads are
-/// compiled for each type.
-pub struct WithPolicy<P: Platform>(Typed<lock_api::RwLock<RwSem<P>, ()>>);
+/// A lock that has a policy of this kind.
+pub trait Follows {
+    fn following(policy: Chosen) -> Option<Self>
+    where
+        Self: Sized;
+}
 
-impl<P: Platform> BenchLock for WithPolicy<P>
-where
-    RwSem<P>: lock_api::RawRwLockFair,
-{
+impl<P: Platform> Follows for RwSem<P> {
+    fn following(policy: Chosen) -> Option<Self> {
+        if let Chosen::Tenure(policy) = policy { Some(Self::new(policy)) } else { None }
+    }
+}
+
+impl<P: Platform> Follows for published::RwSem<P> {
+    fn following(policy: Chosen) -> Option<Self> {
+        if let Chosen::Published(policy) = policy { Some(Self::new(policy)) } else { None }
+    }
+}
+
+/// The lock with the thread's policy: one type for all policies of a kind, as workloads are compiled for each
+/// type.
+pub struct WithPolicy<L>(Typed<lock_api::RwLock<L, ()>>);
+
+impl<L: Follows + lock_api::RawRwLockFair + Send + Sync + 'static> BenchLock for WithPolicy<L> {
     fn create() -> Self {
-        Self(Typed(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ())))
+        let lock = L::following(POLICY.get()).expect("the entry says both");
+        Self(Typed(lock_api::RwLock::from_raw(lock, ())))
     }
 
     #[inline(always)]

@@ -3,13 +3,11 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use super::Queued;
+use super::RwSem;
+use super::word::Flags;
 use crate::events::Event;
 use crate::platform::Platform;
-use crate::rwsem::Kernel;
-use crate::rwsem::policy::at_most;
-use crate::rwsem::word::Flags;
-use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
+use crate::wait::{Kind, MAX_WAKES, Queue, Waiter, WakeList};
 
 /// Whose turn it is, as a queued writer finds it.
 #[derive(PartialEq)]
@@ -21,20 +19,20 @@ pub(crate) enum Turn {
     Later,
 }
 
-impl<P: Platform> Kernel<P> {
+impl<P: Platform> RwSem<P> {
     // ---- under the queue lock ----
 
     /// A queued writer takes the lock if it is the head and the lock is free;
     /// past its deadline it sets `HANDOFF` instead.
-    pub(crate) fn take_as_head(&self, q: &mut Queued<P>, waiter: &Waiter<P>) -> Turn {
-        if !q.waiters.is_head(waiter) {
+    pub(crate) fn take_as_head(&self, q: &mut Queue<P>, waiter: &Waiter<P>) -> Turn {
+        if !q.is_head(waiter) {
             return Turn::Later;
         }
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             // Rule 5: HANDOFF never keeps the head out, whoever set it.
-            let (new, turn) = if word.may_take_next(waiter.access) {
-                (word.taken(waiter.access).without(Flags::HANDOFF), Turn::Taken)
+            let (new, turn) = if word.is_free() {
+                (word.with(Flags::WRITER_LOCKED).without(Flags::HANDOFF), Turn::Taken)
             } else if word.is_closed() {
                 return Turn::Next;
             } else if self.is_due(waiter) {
@@ -49,12 +47,9 @@ impl<P: Platform> Kernel<P> {
                         self.events.count(Event::WriteHandoff);
                     } else {
                         self.events.count(Event::WriteLock);
-                        q.waiters.remove(waiter);
+                        q.remove(waiter);
                         self.after_change(q, Flags::NONE);
-                        match waiter.access {
-                            Access::Exclusive => self.note_writer(waiter.thread),
-                            _ => self.note_readers(),
-                        }
+                        self.note_writer(waiter.thread);
                     }
                     return turn;
                 }
@@ -65,11 +60,11 @@ impl<P: Platform> Kernel<P> {
 
     /// The lock was let go, or a waiter came or left: who may have it now? A
     /// writer at the head is woken if `wake_writer`.
-    pub(crate) fn wake_check(&self, q: &mut Queued<P>, wake_writer: bool, wakes: &mut WakeList<P>) {
-        let Some(head) = q.waiters.head() else { return };
+    pub(crate) fn wake_check(&self, q: &mut Queue<P>, wake_writer: bool, wakes: &mut WakeList<P>) {
+        let Some(head) = q.head() else { return };
         match head.kind {
             Kind::Reader => {
-                if self.count_head_reader(q, head, wakes) {
+                if self.count_head_reader(head) {
                     self.grant_counted_readers(q, wakes);
                 }
             }
@@ -85,7 +80,7 @@ impl<P: Platform> Kernel<P> {
     /// Counts the reader at the head, unless a writer is inside; then, if the
     /// reader is past its deadline, sets `HANDOFF`, in one step with taking
     /// the count back if it was given too early.
-    fn count_head_reader(&self, q: &Queued<P>, head: &Waiter<P>, wakes: &mut WakeList<P>) -> bool {
+    fn count_head_reader(&self, head: &Waiter<P>) -> bool {
         // Relaxed, here and below: whoever is granted the lock is so by
         // `grant_counted_readers`, which acquires it (rule 3).
         let mut word = self.word.load(Ordering::Relaxed);
@@ -96,7 +91,7 @@ impl<P: Platform> Kernel<P> {
                     return true;
                 }
                 counted = true;
-                word = self.word.enter(Access::Shared, Ordering::Relaxed).with_reader();
+                word = self.word.enter(Ordering::Relaxed).with_reader();
                 continue;
             }
             let due = !word.is_closed() && self.is_due(head);
@@ -110,10 +105,6 @@ impl<P: Platform> Kernel<P> {
                     if due {
                         self.events.count(Event::ReadHandoff);
                     }
-                    // The count may have hidden from an upgrader that all readers have left.
-                    if counted && without.is_drained() {
-                        q.upgrader.into_iter().for_each(|thread| wakes.push(thread));
-                    }
                     return false;
                 }
                 Err(now) => word = now,
@@ -124,15 +115,12 @@ impl<P: Platform> Kernel<P> {
     /// Grants the lock, which the word counts one reader of already, to all
     /// queued readers, or the first `MAX_WAKES` of them. Writers keep their
     /// places.
-    fn grant_counted_readers(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+    fn grant_counted_readers(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
         let mut count = 0;
-        let mut reader = q.waiters.first(Kind::Reader);
-        // Past real-time writers, only readers that may pass them.
-        let writers = q.waiters.priority(Kind::Writer);
-        let passes = |reader: &Waiter<P>| writers == 0 || reader.priority > writers;
-        while let Some(counted) = reader.filter(|reader| count < MAX_WAKES && passes(reader)) {
+        let mut reader = q.first(Kind::Reader);
+        while let Some(counted) = reader.filter(|_| count < MAX_WAKES) {
             count += 1;
-            reader = q.waiters.after(counted);
+            reader = q.after(counted);
         }
         // Rule 2: the word counts them all before the first is told. Acquire:
         // on their behalf, also of the one that is counted already (rule 3).
@@ -140,7 +128,7 @@ impl<P: Platform> Kernel<P> {
         self.note_readers();
         for _ in 0..count {
             // SAFETY: the waiter is not used after it is told of its grant.
-            let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
+            let Some(reader) = (unsafe { q.take_first(Kind::Reader) }) else { break };
             self.events.count(Event::ReadLock);
             self.events.count(Event::WakeReader);
             reader.grant(wakes);
@@ -150,12 +138,9 @@ impl<P: Platform> Kernel<P> {
 
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
     /// to its head: clears `done`, and what has no meaning any more. Where the policy
-    /// says so, it is the writers' phase exactly while a writer heads the queue. The
-    /// lock is closed while a real-time thread waits.
-    pub(crate) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
-        let urgent = q.waiters.urgent().is_some();
-        let done = if urgent { done.without(Flags::HANDOFF) } else { done };
-        let gone = match q.waiters.head() {
+    /// says so, it is the writers' phase exactly while a writer heads the queue.
+    pub(crate) fn after_change(&self, q: &mut Queue<P>, done: Flags) {
+        let gone = match q.head() {
             None => Flags::QUEUE,
             Some(head) if head.kind == Kind::Reader => done.with(Flags::WRITER_PHASE),
             Some(_) => {
@@ -169,7 +154,7 @@ impl<P: Platform> Kernel<P> {
         if self.word.load(Ordering::Relaxed).has_any(gone) {
             self.word.clear(gone, Ordering::Relaxed);
         }
-        if urgent || (self.is_immediate() && !q.waiters.is_empty()) {
+        if self.is_immediate() && !q.is_empty() {
             // The new head is past its deadline already.
             self.word.set(Flags::HANDOFF, Ordering::Relaxed);
         }
@@ -185,6 +170,7 @@ impl<P: Platform> Kernel<P> {
 
     /// The lock was let go with somebody queued. The head is woken even if a spinner was faster: it
     /// must see its deadline pass.
+    #[cold]
     pub(crate) fn wake_after_release(&self) {
         self.with_wakes(|q, wakes| self.wake_check(q, true, wakes));
     }
@@ -195,19 +181,19 @@ impl<P: Platform> Kernel<P> {
         self.with_wakes(|q, wakes| {
             let word = self.word.load(Ordering::Relaxed);
             let kept = word.is_closed() || word.is_writer_phase();
-            let waiting = q.waiters.first(Kind::Reader).is_some();
-            let reader_heads = q.waiters.head().is_some_and(|head| head.kind == Kind::Reader);
+            let waiting = q.first(Kind::Reader).is_some();
+            let reader_heads = q.head().is_some_and(|head| head.kind == Kind::Reader);
             if waiting && (!kept || reader_heads) {
                 // The caller holds the lock for reading, so the count stands. Relaxed: as in
                 // `count_head_reader`.
-                self.word.enter(Access::Shared, Ordering::Relaxed);
+                self.word.enter(Ordering::Relaxed);
                 self.grant_counted_readers(q, wakes);
             }
         });
     }
 
     /// Runs `f` under the queue lock, then wakes those that it lists.
-    pub(crate) fn with_wakes<R>(&self, f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R) -> R {
+    pub(crate) fn with_wakes<R>(&self, f: impl FnOnce(&mut Queue<P>, &mut WakeList<P>) -> R) -> R {
         let (result, more) = self.with_wakes_once(f);
         if more {
             // Readers beyond the share of one wake may be left (rule 7).
@@ -220,10 +206,10 @@ impl<P: Platform> Kernel<P> {
     #[inline(never)] // its frame is large, and is not to be there during waits
     fn with_wakes_once<R>(
         &self,
-        f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R,
+        f: impl FnOnce(&mut Queue<P>, &mut WakeList<P>) -> R,
     ) -> (R, bool) {
         let mut wakes = WakeList::new();
-        let result = self.with_queue(|q| f(q, &mut wakes));
+        let result = self.queue.with(|q| f(q, &mut wakes));
         let more = wakes.is_full();
         wakes.wake_all();
         (result, more)
@@ -233,11 +219,16 @@ impl<P: Platform> Kernel<P> {
 
     /// Whether a waiter is past the time for which it may be passed over.
     pub(crate) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        let due_at = |after| waiter.arrived.saturating_add(at_most(after, u64::MAX));
+        let due_at = |after| waiter.arrived.saturating_add(ns(after));
         self.policy.handoff_after.is_some_and(|after| P::now() >= due_at(after))
     }
 
     fn is_immediate(&self) -> bool {
         self.policy.handoff_after == Some(Duration::ZERO)
     }
+}
+
+/// A duration in nanoseconds, or the longest time that fits.
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

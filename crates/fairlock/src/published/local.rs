@@ -4,11 +4,11 @@ use crate::system::{Atomic, System};
 
 // Neighbours in the spinner queue write it: in a line of its own, away from what wakers write.
 #[repr(align(64))]
-pub(crate) struct PublishedLocal<P: System> {
+pub(crate) struct Local<P: System> {
     pub(crate) spinner: SpinnerNode<P>,
 }
 
-impl<P: System> PublishedLocal<P> {
+impl<P: System> Local<P> {
     pub(crate) fn new() -> Self {
         Self { spinner: SpinnerNode::new() }
     }

@@ -5,10 +5,9 @@
 
 use core::sync::atomic::Ordering;
 
+use super::word::Word;
+use super::{ReaderSpin, RwSem};
 use crate::platform::{Atomic, Platform};
-use crate::rwsem::Kernel;
-use crate::rwsem::policy::ReaderSpin;
-use crate::rwsem::word::Word;
 use crate::system::all_zero;
 use crate::wait::{Kind, Sleeper};
 
@@ -72,32 +71,32 @@ fn cpu_tag(cpu: u32) -> usize {
     cpu as usize % CPU_TAG + 1
 }
 
-impl<P: Platform> Kernel<P> {
+impl<P: Platform> RwSem<P> {
     /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may not have stored its
     /// hint yet; a wrong hint costs a bounded spin.
     pub(crate) fn holder(&self, word: Word) -> usize {
         if !word.is_written() {
             return READER_OWNED;
         }
-        self.near.get() & !FLAGS
+        self.owner.get() & !FLAGS
     }
 
     /// Whether the holder may let the lock go soon.
     pub(crate) fn holder_is_worth_it(&self, word: Word) -> bool {
         match self.holder(word) {
-            READER_OWNED => self.near.get() & NONSPINNABLE == 0,
-            owner => self.lines.spinners.seen.may_run(owner),
+            READER_OWNED => self.owner.get() & NONSPINNABLE == 0,
+            owner => self.spinners.seen.may_run(owner),
         }
     }
 
     /// Tells later spinners not to wait for the readers inside, unless a
     /// writer has come.
     pub(crate) fn set_nonspinnable(&self) {
-        let owner = self.near.get();
+        let owner = self.owner.get();
         let flags = READER_OWNED | NONSPINNABLE;
         // On failure a writer has stored its hint, or another spinner the flags.
         let new = owner | flags;
-        let _ = self.near.0.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.owner.0.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to queue, knows
@@ -108,33 +107,33 @@ impl<P: Platform> Kernel<P> {
             Kind::Reader => READERS_NONSPINNABLE,
             Kind::Writer => NONSPINNABLE,
         };
-        self.policy.reader_spin == ReaderSpin::Always && self.near.get() & sign != 0
+        self.policy.reader_spin == ReaderSpin::Always && self.owner.get() & sign != 0
     }
 
     /// A thread that knows of a vain spin has been given the lock.
     pub(crate) fn discourage_readers(&self) {
         // Not written without need: everybody looks at the word.
         if !self.readers_are_discouraged() {
-            self.near.0.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
+            self.owner.0.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn readers_are_discouraged(&self) -> bool {
-        self.near.get() & READERS_NONSPINNABLE != 0
+        self.owner.get() & READERS_NONSPINNABLE != 0
     }
 
     /// Readers took the lock by a slow path.
     pub(crate) fn note_readers(&self) {
-        let owner = self.near.get();
+        let owner = self.owner.get();
         if owner & READER_OWNED == 0 {
-            self.near.set(owner | READER_OWNED);
+            self.owner.set(owner | READER_OWNED);
         }
     }
 
     /// A writer took the lock by a slow path.
     pub(crate) fn note_writer(&self, me: &'static Sleeper<P>) {
-        self.near.set(me.hint());
-        self.lines.spinners.seen.note(me);
+        self.owner.set(me.hint());
+        self.spinners.seen.note(me);
     }
 }
 
@@ -142,13 +141,12 @@ impl<P: Platform> Kernel<P> {
 mod tests {
     use super::*;
     use crate::platform::{Native, System, Thread};
-    use crate::rwsem::sem::Rules;
-    use crate::rwsem::{Policy, PublishedPolicy, RwSem};
+    use crate::published::Policy;
 
     type Lock = RwSem<Native>;
 
     fn spinning(reader_spin: ReaderSpin) -> Lock {
-        Lock::new(Policy::published(PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF }))
+        Lock::new(Policy { reader_spin, ..Policy::HANDOFF })
     }
 
     /// Whether it pays to spin for a writer that was last seen on this CPU. Asked until the answer
@@ -156,8 +154,8 @@ mod tests {
     fn may_run(owner: &'static Thread<Native>) -> bool {
         let lock = &Lock::new(Policy::HANDOFF);
         (0..1000).all(|_| {
-            lock.kernel().note_writer(owner);
-            lock.kernel().holder_is_worth_it(Word::WRITTEN)
+            lock.note_writer(owner);
+            lock.holder_is_worth_it(Word::WRITTEN)
         })
     }
 
@@ -172,31 +170,25 @@ mod tests {
     fn readers_are_discouraged_by_a_vain_spin_until_a_writer_knows_of_none() {
         let lock = &spinning(ReaderSpin::Always);
         let me = Native::thread();
-        assert!(!lock.kernel().knows_of_vain_spin(Kind::Writer));
-        lock.kernel().set_nonspinnable();
-        assert!(
-            lock.kernel().knows_of_vain_spin(Kind::Writer)
-                && !lock.kernel().knows_of_vain_spin(Kind::Reader)
-        );
+        assert!(!lock.knows_of_vain_spin(Kind::Writer));
+        lock.set_nonspinnable();
+        assert!(lock.knows_of_vain_spin(Kind::Writer) && !lock.knows_of_vain_spin(Kind::Reader));
         // That writer has the lock.
-        lock.kernel().note_writer(me);
-        lock.kernel().discourage_readers();
-        assert!(
-            lock.kernel().readers_are_discouraged()
-                && lock.kernel().knows_of_vain_spin(Kind::Reader)
-        );
-        assert_eq!(lock.kernel().holder(Word::WRITTEN), me.hint());
+        lock.note_writer(me);
+        lock.discourage_readers();
+        assert!(lock.readers_are_discouraged() && lock.knows_of_vain_spin(Kind::Reader));
+        assert_eq!(lock.holder(Word::WRITTEN), me.hint());
         // Readers keep that flag; a writer that came by the fast path does not.
-        lock.kernel().note_readers();
-        assert!(lock.kernel().readers_are_discouraged());
-        PublishedPolicy::note_fast_write(lock.kernel());
-        assert!(!lock.kernel().readers_are_discouraged());
+        lock.note_readers();
+        assert!(lock.readers_are_discouraged());
+        lock.write();
+        assert!(!lock.readers_are_discouraged());
     }
 
     #[test]
     fn other_policies_do_not_discourage() {
         let lock = &Lock::new(Policy::HANDOFF);
-        lock.kernel().set_nonspinnable();
-        assert!(!lock.kernel().knows_of_vain_spin(Kind::Writer));
+        lock.set_nonspinnable();
+        assert!(!lock.knows_of_vain_spin(Kind::Writer));
     }
 }

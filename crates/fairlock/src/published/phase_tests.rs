@@ -8,20 +8,15 @@ use core::time::Duration;
 
 use fairlock_testing::{join, scope, until};
 
+use super::Policy;
+use super::tests::{Lock, assert_free, close, visit, visit_asleep, waiters, word};
+use super::word::{Flags, Word};
 use crate::events::{Event, EventCounts};
-use crate::platform::{Native, System};
-use crate::rwsem::tests::{Lock, assert_free, close, visit, visit_asleep, waiters, word};
-use crate::rwsem::word::{Flags, Word};
-use crate::rwsem::{Policy, PublishedPolicy};
-use crate::wait::{Access, CancelToken, Kind, Wait, WaitContext, WaitError};
+use crate::wait::{CancelToken, Kind, Wait, WaitError};
 
 /// Nobody is ever past a deadline.
 fn phase(writer_phase: bool) -> Lock {
-    Lock::new(Policy::published(PublishedPolicy {
-        handoff_after: None,
-        writer_phase,
-        ..PublishedPolicy::WRITER_PHASE
-    }))
+    Lock::new(Policy { handoff_after: None, writer_phase, ..Policy::WRITER_PHASE })
 }
 
 /// Whether a reader that comes now gets in past the queue. If not it queues, gives up, and may have the lock
@@ -39,7 +34,7 @@ pub(super) fn reader_steals(lock: &Lock) -> bool {
 
 /// As [`reader_steals`], for a writer, which does not queue.
 pub(super) fn writer_steals(lock: &Lock) -> bool {
-    let stolen = lock.kernel().steal_as_writer(word(lock), Access::Exclusive);
+    let stolen = lock.steal_as_writer(word(lock));
     if stolen {
         assert!(word(lock).is_written());
         free_without_wake_check(lock);
@@ -118,10 +113,10 @@ fn phase_begins_when_a_granted_reader_leaves_the_head_to_a_writer() {
             assert_eq!((word(lock).readers(), waiters(lock)), (1, 2));
             assert_eq!(is_phase(lock), writer_phase);
             // The reader leaves, and its wake check is still to come: both writers sleep.
-            lock.word.leave(Access::Shared, Ordering::Release);
+            lock.word.leave(Ordering::Release);
             assert_eq!(reader_steals(lock), !writer_phase);
             // What is left of that release.
-            lock.kernel().wake_after_release();
+            lock.wake_after_release();
             writers.into_iter().for_each(|writer| join(writer));
         });
         assert_free(lock);
@@ -145,27 +140,6 @@ fn phase_begins_when_a_reader_that_gives_up_leaves_the_head_to_a_writer() {
         join(writer);
     });
     assert_free(lock);
-}
-
-/// With priorities, a writer may become the head of a queue that is not empty.
-#[test]
-fn phase_begins_when_a_real_time_writer_goes_before_a_reader() {
-    let lock = &Lock::new(Policy::WRITER_PHASE.with_priorities());
-    behind_a_writer(lock, [Kind::Reader], || {
-        assert!(!is_phase(lock));
-        scope(|s| {
-            let writer = s.spawn(|| {
-                let me = Native::thread();
-                let context = WaitContext::FOREVER;
-                assert!(lock.kernel().wait(Access::Exclusive, me, 5, &context).is_ok());
-                unlock_write(lock);
-            });
-            until(|| waiters(lock) == 2);
-            assert!(is_phase(lock));
-            unlock_write(lock);
-            join(writer);
-        });
-    });
 }
 
 /// The first of two writers has the lock, and a reader is behind it: granted readers have no phase.
@@ -235,7 +209,7 @@ fn phase_lasts_across_writers_that_follow_each_other() {
         // The second writer is asleep, and no reader passes it.
         free_without_wake_check(lock);
         assert!(!reader_steals(lock));
-        lock.kernel().wake_after_release();
+        lock.wake_after_release();
         join(second);
     });
     assert_free(lock);
@@ -248,17 +222,18 @@ fn no_reader_gets_in_past_the_queue_in_a_phase_by_the_fast_path_or_by_stealing()
         behind_a_writer(lock, [Kind::Writer], || {
             free_without_wake_check(lock);
             assert!(!lock.try_read());
-            assert!(lock.kernel().read_fast().is_err());
-            lock.word.leave(Access::Shared, Ordering::Release);
+            assert!(lock.read_fast().is_err());
+            lock.word.leave(Ordering::Release);
             // Off by policy, the reader steals.
             assert_eq!(reader_steals(lock), !writer_phase);
-            lock.kernel().wake_after_release();
+            lock.wake_after_release();
         });
     }
     // The flag alone keeps readers out: it does not need the one that says that somebody waits.
     let alone = Word::FREE.with(Flags::WRITER_PHASE);
-    assert!(!alone.is_open_to_readers() && !alone.is_open_to_new_readers());
-    assert!(!alone.is_open_past_queue() && !alone.is_read_stealable());
+    assert!(
+        !alone.is_open_to_readers() && !alone.is_open_past_queue() && !alone.is_read_stealable()
+    );
 }
 
 #[test]
@@ -278,7 +253,7 @@ fn writers_steal_in_a_phase() {
         assert!(is_phase(lock));
         assert!(writer_steals(lock));
         assert!(is_phase(lock) && waiters(lock) == 1);
-        lock.kernel().wake_after_release();
+        lock.wake_after_release();
     });
 }
 
@@ -290,12 +265,9 @@ fn handoff_is_the_same_in_a_phase() {
         assert!(close(lock).is_closed() && is_phase(lock));
         free_without_wake_check(lock);
         assert!(!writer_steals(lock) && !reader_steals(lock));
-        lock.kernel().wake_after_release();
+        lock.wake_after_release();
     });
-    let lock = &Lock::new(Policy::published(PublishedPolicy {
-        handoff_after: Some(Duration::ZERO),
-        ..PublishedPolicy::WRITER_PHASE
-    }));
+    let lock = &Lock::new(Policy { handoff_after: Some(Duration::ZERO), ..Policy::WRITER_PHASE });
     lock.write();
     scope(|s| {
         let head = s.spawn(|| visit(lock, Kind::Writer));

@@ -14,13 +14,12 @@ use core::sync::atomic::Ordering;
 
 use super::osq::SpinnerQueue;
 use super::owner::{READER_OWNED, Seen};
+use super::word::{Flags, Word};
+use super::{ReaderSpin, RwSem};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, Thread};
-use crate::rwsem::Kernel;
-use crate::rwsem::policy::ReaderSpin;
-use crate::rwsem::word::{Flags, Word};
 use crate::system::all_zero;
-use crate::wait::{Access, Kind, SOON_NS, WAKE_NS, WaitContext};
+use crate::wait::{Kind, SOON_NS, WAKE_NS, WaitContext};
 
 /// How long a spinning writer waits while readers hold the lock, plus [`READER_NS`] for each of
 /// them, up to half of its wait for a writer: 10 to 25 us. In ns; compared with the time since
@@ -29,7 +28,8 @@ const READERS_NS: u64 = 10_000;
 /// What each reader adds to that. In ns; compared with the time since readers were first seen.
 const READER_NS: u64 = 500;
 
-/// Who spins for a lock.
+/// Who spins for a lock. In cache lines of its own.
+#[repr(C, align(64))]
 pub(crate) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
     /// How many there are.
@@ -85,7 +85,7 @@ enum Look {
     InVain,
 }
 
-impl<P: Platform> Kernel<P> {
+impl<P: Platform> RwSem<P> {
     /// Spins for the lock if the policy says so; returns whether it stole the lock.
     pub(crate) fn spin_for_write(
         &self,
@@ -105,11 +105,11 @@ impl<P: Platform> Kernel<P> {
             ReaderSpin::Off => false,
             ReaderSpin::One => {
                 // Relaxed: counts to one, orders nothing.
-                if self.lines.spinners.reader.swap(1, Ordering::Relaxed) != 0 {
+                if self.spinners.reader.swap(1, Ordering::Relaxed) != 0 {
                     return false;
                 }
                 let stolen = self.spin(Kind::Reader, me, context);
-                self.lines.spinners.reader.store(0, Ordering::Relaxed);
+                self.spinners.reader.store(0, Ordering::Relaxed);
                 stolen
             }
             ReaderSpin::On | ReaderSpin::Always => self.spin(Kind::Reader, me, context),
@@ -141,7 +141,7 @@ impl<P: Platform> Kernel<P> {
         let arrived = P::now();
         // So long at most, with the wait to be at the head.
         let bound = (10 * WAKE_NS).min(context.left(arrived));
-        self.lines.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
+        self.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
     }
 
     /// The one spinner that looks at the lock; returns whether it stole the lock.
@@ -178,7 +178,7 @@ impl<P: Platform> Kernel<P> {
         let stolen = match kind {
             _ if word.is_closed() => return Look::InVain,
             Kind::Writer if !word.is_write_stealable() => return Look::Held(word),
-            Kind::Writer => word.taken(Access::Exclusive),
+            Kind::Writer => word.with(Flags::WRITER_LOCKED),
             Kind::Reader if word.is_written() => return Look::Held(word),
             Kind::Reader if !word.is_open_past_queue() => return Look::InVain,
             Kind::Reader => word.with_reader(),
@@ -209,7 +209,7 @@ impl<P: Platform> Kernel<P> {
         match self.policy.reader_spin {
             ReaderSpin::Off => true,
             ReaderSpin::Always => false,
-            ReaderSpin::One | ReaderSpin::On => self.lines.spinners.is_empty(),
+            ReaderSpin::One | ReaderSpin::On => self.spinners.is_empty(),
         }
     }
 }
@@ -229,20 +229,21 @@ mod tests {
     use super::*;
     use crate::events::EventCounts;
     use crate::platform::{Native, System};
-    use crate::rwsem::tests::visit_asleep;
-    use crate::rwsem::{Policy, PublishedPolicy, RwSem};
+    use crate::published::Policy;
+    use crate::published::tests::visit_asleep;
+    use crate::wait::Access;
 
     type Lock = RwSem<Native>;
 
     fn lock(reader_spin: ReaderSpin) -> Lock {
-        Lock::new(Policy::published(PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF }))
+        Lock::new(Policy { reader_spin, ..Policy::HANDOFF })
     }
 
     /// What a reader at the head of the spinners does with a lock that has this word.
     fn joins(word: Word) -> bool {
         let lock = lock(ReaderSpin::On);
         lock.word.store(word);
-        let stolen = matches!(lock.kernel().look(Kind::Reader), Look::Stolen);
+        let stolen = matches!(lock.look(Kind::Reader), Look::Stolen);
         let expected = if stolen { word.with_reader() } else { word };
         assert_eq!(lock.word.load(Ordering::Relaxed), expected);
         stolen
@@ -262,19 +263,16 @@ mod tests {
         for reader_spin in [ReaderSpin::One, ReaderSpin::On] {
             let lock = lock(reader_spin);
             assert!(
-                lock.kernel().readers_hold_back(Word::FREE.with_reader())
-                    && lock.kernel().readers_hold_back(Word::AWAITED.with_reader())
+                lock.readers_hold_back(Word::FREE.with_reader())
+                    && lock.readers_hold_back(Word::AWAITED.with_reader())
             );
-            assert!(
-                !lock.kernel().readers_hold_back(Word::WRITTEN)
-                    && !lock.kernel().readers_hold_back(Word::FREE)
-            );
+            assert!(!lock.readers_hold_back(Word::WRITTEN) && !lock.readers_hold_back(Word::FREE));
         }
         let always = lock(ReaderSpin::Always);
-        assert!(!always.kernel().readers_hold_back(Word::AWAITED.with_reader()));
+        assert!(!always.readers_hold_back(Word::AWAITED.with_reader()));
         // A writer has spun without success.
-        always.kernel().discourage_readers();
-        assert!(always.kernel().readers_hold_back(Word::AWAITED.with_reader()));
+        always.discourage_readers();
+        assert!(always.readers_hold_back(Word::AWAITED.with_reader()));
     }
 
     #[test]
@@ -282,10 +280,10 @@ mod tests {
         let me = Native::thread();
         let steals = |reader_spin| {
             let lock = lock(reader_spin);
-            let alone = lock.kernel().readers_steal();
-            assert!(lock.kernel().lines.spinners.queue.enter(me, 0));
-            let beside_a_spinner = lock.kernel().readers_steal();
-            lock.kernel().lines.spinners.queue.leave(me);
+            let alone = lock.readers_steal();
+            assert!(lock.spinners.queue.enter(me, 0));
+            let beside_a_spinner = lock.readers_steal();
+            lock.spinners.queue.leave(me);
             (alone, beside_a_spinner)
         };
         assert_eq!(steals(ReaderSpin::Off), (true, true));
@@ -303,7 +301,7 @@ mod tests {
             COUNTS.reset();
             let lock = &lock(ReaderSpin::One);
             lock.set_events(Some(&COUNTS));
-            let spinners = &lock.kernel().lines.spinners;
+            let spinners = &lock.spinners;
             lock.write();
             scope(|s| {
                 let writer = visit_asleep(&s, lock, Kind::Writer);
@@ -325,21 +323,11 @@ mod tests {
         }
     }
 
-    /// As the child of a fork has them: counted, and never to leave.
-    #[test]
-    fn spinners_of_a_process_that_has_forked_are_forgotten() {
-        let mut lock = lock(ReaderSpin::On);
-        lock.kernel().lines.spinners.count.store(1, Ordering::Relaxed);
-        assert!(!lock.kernel().lines.spinners.is_idle());
-        lock.forget_waiters();
-        assert!(lock.kernel().lines.spinners.is_idle());
-    }
-
     #[test]
     fn the_one_reader_that_may_spin_is_each_time_another() {
         let lock = lock(ReaderSpin::One);
         let [first, second] = [(); 2].map(|()| {
-            let stolen = lock.kernel().spin_for_read(Native::thread(), &WaitContext::FOREVER);
+            let stolen = lock.spin_for_read(Native::thread(), &WaitContext::FOREVER);
             lock.word.store(Word::FREE);
             stolen
         });
@@ -350,7 +338,7 @@ mod tests {
     fn spins(lock: &Lock) -> usize {
         let counts: &EventCounts = Box::leak(Box::default());
         lock.set_events(Some(counts));
-        if lock.kernel().spin_for_read(Native::thread(), &WaitContext::FOREVER) {
+        if lock.spin_for_read(Native::thread(), &WaitContext::FOREVER) {
             // SAFETY: just taken.
             unsafe { lock.unlock_read() };
         }
@@ -369,7 +357,7 @@ mod tests {
             (ReaderSpin::Always, 1, 1),
         ] {
             let lock = &lock(reader_spin);
-            let another = &lock.kernel().lines.spinners.reader;
+            let another = &lock.spinners.reader;
             assert_eq!((spins(lock), spins(lock)), (alone, alone), "{reader_spin:?}");
             another.store(1, Ordering::Relaxed);
             assert_eq!((spins(lock), spins(lock)), (beside_another, beside_another));
@@ -382,7 +370,7 @@ mod tests {
     #[test]
     fn a_writer_that_spins_for_readers_gives_up_and_tells_others_until_a_writer_has_the_lock() {
         let lock = lock(ReaderSpin::Off);
-        let kernel = lock.kernel();
+        let kernel = &lock;
         let worth_it = || kernel.holder_is_worth_it(lock.word.load(Ordering::Relaxed));
         lock.read();
         for slow in [false, true] {
@@ -398,7 +386,7 @@ mod tests {
             unsafe { lock.unlock_read() };
             if slow {
                 let me = Native::thread();
-                assert_eq!(kernel.wait(Access::Exclusive, me, 0, &WaitContext::FOREVER), Ok(()));
+                assert_eq!(kernel.wait(Access::Exclusive, me, &WaitContext::FOREVER), Ok(()));
             } else {
                 lock.write();
             }
@@ -417,10 +405,10 @@ mod tests {
                 let word = inside.with(Flags::HANDOFF);
                 lock.word.store(word);
                 let me = Native::thread();
-                let spun = lock.kernel().spin_if_worth_it(kind, me, &WaitContext::FOREVER);
+                let spun = lock.spin_if_worth_it(kind, me, &WaitContext::FOREVER);
                 assert_eq!(spun, None);
                 // It was closed since.
-                assert!(matches!(lock.kernel().look(kind), Look::InVain));
+                assert!(matches!(lock.look(kind), Look::InVain));
                 assert_eq!(lock.word.load(Ordering::Relaxed), word);
             }
         }
@@ -431,7 +419,7 @@ mod tests {
     fn a_release_wakes_the_head_of_the_queue_although_another_thread_spins() {
         for reads in [false, true] {
             let lock = &lock(ReaderSpin::Off);
-            let spinners = &lock.kernel().lines.spinners;
+            let spinners = &lock.spinners;
             if reads {
                 lock.read();
             } else {
@@ -456,7 +444,7 @@ mod tests {
             let reader = visit_asleep(&s, lock, Kind::Reader);
             // As if the wake-up of its release were still to come.
             lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
-            assert!(matches!(lock.kernel().look(Kind::Reader), Look::Stolen));
+            assert!(matches!(lock.look(Kind::Reader), Look::Stolen));
             join(reader);
             // SAFETY: just taken.
             unsafe { lock.unlock_read() };

@@ -1,32 +1,31 @@
-//! The ways in and the waits, under the published discipline.
+//! Stealing, and the waits in the queue.
 
 use core::sync::atomic::Ordering;
 
-use super::Queued;
+use super::RwSem;
 use super::grant::Turn;
+use super::word::{Flags, Word};
 use crate::events::Event;
 use crate::platform::{Platform, Thread};
-use crate::rwsem::Kernel;
-use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, GRANTED, Kind, WATCH_NS, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{
+    Access, GRANTED, Kind, Queue, WATCH_NS, WaitContext, WaitError, Waiter, WakeList,
+};
 
-impl<P: Platform> Kernel<P> {
+impl<P: Platform> RwSem<P> {
     // ---- the ways in ----
 
-    /// Takes the lock in this way, if a writer could.
-    pub(super) fn steal_as_writer(&self, word: Word, access: Access) -> bool {
-        self.word.take_while(word, access, Word::is_write_stealable).is_some()
+    /// A writer takes the lock past the queue, if it is free and open.
+    pub(super) fn steal_as_writer(&self, word: Word) -> bool {
+        self.word.take_while(word, Kind::Writer, Word::is_write_stealable)
     }
 
     /// A reader that may not stay takes its count back. The count may have kept a woken writer out:
     /// then that writer is woken again (rule 15).
     pub(crate) fn take_back_count(&self) {
         // Release: the reader owned nothing, but whoever has the lock next may free it.
-        let before = self.word.leave(Access::Shared, Ordering::Release);
+        let before = self.word.leave(Ordering::Release);
         if before.has_waiters() && !before.is_written() && before.readers() == 1 {
             self.wake_after_release();
-        } else if before.without_reader().is_drained() {
-            self.queue.wake_upgrader();
         }
     }
 
@@ -37,12 +36,11 @@ impl<P: Platform> Kernel<P> {
         &self,
         access: Access,
         me: &'static Thread<P>,
-        priority: u8,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let discourages = self.knows_of_vain_spin(access.kind());
         me.parker.forget_notification();
-        let waiter = Waiter::new(access, me, P::now(), priority);
+        let waiter = Waiter::new(access, me, P::now(), 0);
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after it took the lock, was granted, or left.
         let acquired = self.with_wakes(|q, wakes| unsafe { self.queue_up(q, &waiter, wakes) });
@@ -62,22 +60,19 @@ impl<P: Platform> Kernel<P> {
     /// The waiter stays where it is until it is out of the queue.
     unsafe fn queue_up(
         &self,
-        q: &mut Queued<P>,
+        q: &mut Queue<P>,
         waiter: &Waiter<P>,
         wakes: &mut WakeList<P>,
     ) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { q.waiters.push(waiter) };
-        if q.waiters.len() == 1 {
+        unsafe { q.push(waiter) };
+        if q.len() == 1 {
             let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
             let flags = Flags::WAITERS.with(Flags::WRITER_PHASE.only_if(phase));
             // Relaxed: see "no wake-up is lost" in the module documentation.
             self.word.set(flags, Ordering::Relaxed);
         }
-        if waiter.priority > 0 {
-            self.after_change(q, Flags::NONE);
-        }
-        if waiter.kind == Kind::Writer && q.waiters.is_head(waiter) {
+        if waiter.kind == Kind::Writer && q.is_head(waiter) {
             return self.take_as_head(q, waiter) == Turn::Taken;
         }
         let free = self.word.load(Ordering::Relaxed).is_free();
@@ -125,11 +120,11 @@ impl<P: Platform> Kernel<P> {
             return Turn::Later;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if !word.may_take_next(waiter.access) && !word.is_closed() && !self.is_due(waiter) {
+        if !word.is_free() && !word.is_closed() && !self.is_due(waiter) {
             // The thread that lets the lock go wakes the head.
             return Turn::Later;
         }
-        self.with_queue(|q| self.take_as_head(q, waiter))
+        self.queue.with(|q| self.take_as_head(q, waiter))
     }
 
     /// The head of the queue, which the lock is about to be handed to, waits awake for it to be let go, twice as long
@@ -147,8 +142,8 @@ impl<P: Platform> Kernel<P> {
                 return Ok(());
             }
             self.events.count(Event::fail(waiter.kind));
-            let was_head = q.waiters.is_head(waiter);
-            q.waiters.remove(waiter);
+            let was_head = q.is_head(waiter);
+            q.remove(waiter);
             self.after_change(q, Flags::NONE);
             // Rules 8 and 14: the new head is always woken. It inherits HANDOFF.
             let free = self.word.load(Ordering::Relaxed).is_free();

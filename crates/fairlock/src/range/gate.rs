@@ -30,7 +30,7 @@ use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
 use super::{AGAIN, Hold, LONG_NS, RangeRwLock};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{TenurePolicy, Turns};
+use crate::rwsem::{Policy, Turns};
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
 /// How often a thread has to read next after it was the last to write, for threads to count as
@@ -68,7 +68,7 @@ impl<P: Platform> Gate<P> {
     pub(super) fn new() -> Self {
         let zero = || P::AtomicUsize::new(0);
         Self {
-            lock: Turns::new(TenurePolicy::DEFAULT),
+            lock: Turns::new(Policy::DEFAULT),
             until_open: zero(),
             reopen: zero(),
             opened: P::AtomicU64::new(0),
@@ -84,7 +84,7 @@ impl<P: Platform> Gate<P> {
         P::AtomicU64: ConstZero,
     {
         Self {
-            lock: Turns::new_const(TenurePolicy::DEFAULT),
+            lock: Turns::new_const(Policy::DEFAULT),
             until_open: ConstZero::ZERO,
             reopen: ConstZero::ZERO,
             opened: ConstZero::ZERO,

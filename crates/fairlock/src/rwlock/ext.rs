@@ -11,6 +11,7 @@ use crate::events::EventCounts;
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
+use crate::published::{self, RwSem as Published};
 use crate::rwsem::{Policy, RwSem};
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::thin::ThinRwSem;
@@ -48,18 +49,19 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// ```
     /// use fairlock::{Policy, RawRwLock, RwLock, RwLockExt};
     ///
+    /// const RANKED: Policy = Policy::DEFAULT.with_priorities();
     /// static LOG: RwLock<Vec<u8>> =
-    ///     RwLock::from_raw(RawRwLock::with_policy(Policy::WRITER_PHASE), Vec::new());
+    ///     RwLock::from_raw(RawRwLock::with_policy(RANKED), Vec::new());
     ///
-    /// let lock = RwLock::with_policy(Policy::WRITER_PHASE, 1);
+    /// let lock = RwLock::with_policy(RANKED, 1);
     /// assert_eq!(lock.policy(), LOG.policy());
     /// ```
-    fn with_policy(policy: Policy, value: T) -> Self
+    fn with_policy(policy: R::Policy, value: T) -> Self
     where
         T: Sized;
 
     /// The policy this lock was made with.
-    fn policy(&self) -> &Policy;
+    fn policy(&self) -> &R::Policy;
 
     /// Whether a thread is queued for the lock at this instant.
     fn has_waiters(&self) -> bool;
@@ -205,14 +207,14 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
 }
 
 impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
-    fn with_policy(policy: Policy, value: T) -> Self
+    fn with_policy(policy: R::Policy, value: T) -> Self
     where
         T: Sized,
     {
         Self::from_raw(R::with_policy(policy), value)
     }
 
-    fn policy(&self) -> &Policy {
+    fn policy(&self) -> &R::Policy {
         raw(self).policy()
     }
 
@@ -255,15 +257,17 @@ fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
     unsafe { lock.raw() }
 }
 
-/// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`] and
-/// [`RawRwLock`](crate::RawRwLock), also with a name (`stats::Named`). Nobody else can implement it.
+/// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`], [`RawRwLock`](crate::RawRwLock) and
+/// [`published::RwSem`], also with a name (`stats::Named`). Nobody else can implement it.
 pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     /// The platform that the lock is on.
     type Platform: Platform;
+    /// What says who goes next.
+    type Policy;
     #[doc(hidden)]
-    fn with_policy(policy: Policy) -> Self;
+    fn with_policy(policy: Self::Policy) -> Self;
     #[doc(hidden)]
-    fn policy(&self) -> &Policy;
+    fn policy(&self) -> &Self::Policy;
     #[doc(hidden)]
     fn has_waiters(&self) -> bool;
     #[doc(hidden)]
@@ -285,7 +289,7 @@ pub(crate) mod sealed {
 
 /// Implements the trait by the lock's methods of the same names.
 macro_rules! raw_rwlock_ext {
-    ($lock:ident on $platform:ident) => {
+    ($lock:ident on $platform:ident by $policy:ty) => {
         impl<P: $platform> sealed::Sealed for $lock<P> {}
 
         impl<P: $platform> RawRwLockExt for $lock<P>
@@ -293,12 +297,13 @@ macro_rules! raw_rwlock_ext {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             type Platform = P;
+            type Policy = $policy;
 
-            fn with_policy(policy: Policy) -> Self {
+            fn with_policy(policy: $policy) -> Self {
                 $lock::new(policy)
             }
 
-            fn policy(&self) -> &Policy {
+            fn policy(&self) -> &$policy {
                 $lock::policy(self)
             }
 
@@ -331,6 +336,7 @@ macro_rules! raw_rwlock_ext {
     };
 }
 
-raw_rwlock_ext!(RwSem on Platform);
+raw_rwlock_ext!(RwSem on Platform by Policy);
+raw_rwlock_ext!(Published on Platform by published::Policy);
 #[cfg(any(feature = "std", fairlock_loom))]
-raw_rwlock_ext!(ThinRwSem on PooledPlatform);
+raw_rwlock_ext!(ThinRwSem on PooledPlatform by Policy);

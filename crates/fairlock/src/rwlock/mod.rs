@@ -66,9 +66,9 @@ mod native {
     ///   a free lock. Then the lock is closed to them, and goes to the queue. If both sides wait,
     ///   they take turns. Within a side threads are served in order of arrival; but readers join
     ///   the readers inside in the order in which the scheduler runs them.
-    /// * *A tenure is bounded.* It begins when the queue takes the lock, and lasts for [`aim`](crate::TenurePolicy::aim) (4 ms) divided by
+    /// * *A tenure is bounded.* It begins when the queue takes the lock, and lasts for [`aim`](crate::Policy::aim) (4 ms) divided by
     ///   the number of threads that want the lock, but at least for the measured cost of a
-    ///   handoff divided by [`budget`](crate::TenurePolicy::budget) (10 %), because fairness may
+    ///   handoff divided by [`budget`](crate::Policy::budget) (10 %), because fairness may
     ///   not cost more than that share of the time.
     ///
     /// So a thread waits for at most the sum of (*tenure* + *handoff*) over the grants ahead of it,

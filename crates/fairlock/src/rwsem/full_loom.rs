@@ -8,21 +8,13 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::word::{READERS_LIMIT, Word};
-use super::{Percent, Policy, PublishedPolicy, RwSem, TenurePolicy};
+use super::{Percent, Policy, RwSem};
 use crate::models::enough;
 use crate::platform::loom::Loom;
 use crate::wait::{Wait, WaitError};
 
-const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
-    handoff_after: Some(Duration::ZERO),
-    writer_spin: false,
-    ..PublishedPolicy::WRITER_PHASE
-});
-const SHORT: Policy = Policy::tenure(TenurePolicy {
-    aim: Duration::from_nanos(1),
-    budget: Percent::new(100).unwrap(),
-    ..TenurePolicy::DEFAULT
-});
+const SHORT: Policy =
+    Policy { aim: Duration::from_nanos(1), budget: Percent::new(100).unwrap(), ..Policy::DEFAULT };
 
 /// A writer becomes the last reader but one, while two others come. Not one of loom's
 /// atomics: `inside` is to be seen as it is.
@@ -51,11 +43,6 @@ fn room_for_one(policy: Policy) {
         let full_but_one = Word::FREE.with_readers(READERS_LIMIT - 1);
         assert_eq!(lock.word.load(Ordering::Relaxed), full_but_one);
     });
-}
-
-#[test]
-fn room_for_one_is_for_one_immediate() {
-    room_for_one(IMMEDIATE);
 }
 
 #[test]

@@ -26,7 +26,6 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// Nobody holds the lock, or uses it.
     pub(crate) unsafe fn adopt_writer(&self) {
         self.word.set(Flags::WRITER_LOCKED, Ordering::Relaxed);
-        D::note_adopted_writer(self);
     }
 
     /// # Safety
@@ -52,14 +51,13 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         }
         let is_quiet = !word.has_any(Flags::QUEUE)
             && self.queue.is_quiet()
-            && self.queue.get_mut().waiters.is_empty()
-            && D::is_idle(self);
+            && self.queue.get_mut().waiters.is_empty();
+
         if is_quiet {
             return; // and the memory stays shared with the parent
         }
         self.word.clear(Flags::QUEUE, Ordering::Relaxed);
         self.queue = LockedQueue::of(AdaptiveTicketLock::new(), D::QUEUED);
-        D::forget_threads(&mut self.lines);
     }
 }
 
@@ -74,7 +72,6 @@ pub struct Snapshot {
     pub waiters: bool,
     pub upgradable: bool,
     pub handoff: bool,
-    pub writer_phase: bool,
     pub readers_turn: bool,
     pub wake_next: bool,
 }
@@ -89,7 +86,6 @@ impl<P: Platform> Head<P> {
             waiters: word.has_waiters(),
             upgradable: word.is_upgradable(),
             handoff: word.is_closed(),
-            writer_phase: word.is_writer_phase(),
             readers_turn: word.is_readers_turn(),
             wake_next: word.has_next_to_wake(),
         }
@@ -149,14 +145,6 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         if !D::knows_next(q) {
             return Err("nobody in the queue is next");
         }
-        let head = q.waiters.head().map(|head| head.kind);
-        if word.is_writer_phase() && head != Some(Kind::Writer) {
-            return Err("WRITER_PHASE is set, and no writer heads the queue");
-        }
-        let phase = self.policy.has_writer_phase();
-        if phase && !word.is_writer_phase() && head == Some(Kind::Writer) {
-            return Err("a writer heads the queue, and WRITER_PHASE is not set");
-        }
         Ok(())
     }
 
@@ -177,9 +165,6 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         unsafe { self.check(0, false, 0) }?;
         if self.word.load(Ordering::Relaxed) != Word::FREE {
             return Err("the lock is not free after everybody has left");
-        }
-        if !D::is_idle(self) {
-            return Err("somebody is in the spinner queue after everybody has left");
         }
         self.queue.check_idle()
     }
@@ -211,7 +196,6 @@ impl fmt::Display for Snapshot {
         say(upgradable, &"UPGRADABLE")?;
         say(waiters, &"WAITERS")?;
         say(handoff, &"HANDOFF")?;
-        say(self.writer_phase, &"WRITER_PHASE")?;
         say(self.readers_turn, &"READERS_TURN")?;
         say(self.wake_next, &"WAKE_NEXT")?;
         say(!writer && readers == 0, &"free")
@@ -223,18 +207,16 @@ mod tests {
     use fairlock_testing::{join, scope, until};
 
     use super::*;
-    use crate::deadlock::Id;
-    use crate::may_dangle::MayDangle;
     use crate::platform::{Native, System};
-    use crate::rwsem::policy::Policy;
+    use crate::rwsem::Policy;
+    use crate::rwsem::RwSem;
     use crate::rwsem::word::Word;
-    use crate::rwsem::{Either, RwSem, either};
     use crate::wait::Wait;
 
     type Lock = RwSem<Native>;
 
     fn for_each_policy(test: impl Fn(Lock)) {
-        for policy in [Policy::DEFAULT, Policy::UNFAIR, Policy::HANDOFF, Policy::WRITER_PHASE] {
+        for policy in [Policy::DEFAULT, Policy::DEFAULT.with_priorities()] {
             test(Lock::new(policy));
         }
     }
@@ -319,22 +301,16 @@ mod tests {
     /// What the child of a fork has of `lock` if another thread held the queue lock just then:
     /// its word and its queue, without the threads in it.
     fn forked(lock: &Lock) -> Lock {
-        fn of<D: Rules<Native>>(lock: &Sem<Native, D>) -> Sem<Native, D> {
-            let mut child = Sem::new(lock.policy);
-            child.queue.leave_locked();
-            lock.queue.with(|q| {
-                child.word.store(lock.word.load(Ordering::Relaxed));
-                // SAFETY: plain values, which nobody changes without the queue lock; and nobody
-                // follows the copied pointers.
-                *child.queue.get_mut() = unsafe { core::ptr::read(q) };
-            });
-            child
-        }
-        let lock = MayDangle::new(match &*lock.0 {
-            Either::Turns(policy, lock) => Either::Turns(*policy, of(lock)),
-            Either::Kernel(policy, lock) => Either::Kernel(*policy, of(lock)),
+        let lock = lock.turns();
+        let mut child = Sem::new(lock.policy);
+        child.queue.leave_locked();
+        lock.queue.with(|q| {
+            child.word.store(lock.word.load(Ordering::Relaxed));
+            // SAFETY: plain values, which nobody changes without the queue lock; and nobody
+            // follows the copied pointers.
+            *child.queue.get_mut() = unsafe { core::ptr::read(q) };
         });
-        RwSem(lock, Id::new())
+        RwSem::of(child)
     }
 
     #[test]
@@ -355,7 +331,7 @@ mod tests {
                 });
                 until(|| lock.with_waiters(|waiters| waiters.len()) == 2);
                 let mut child = forked(lock);
-                assert!(child.has_waiters() && !either!(&*child.0, lock => lock.queue.is_quiet()));
+                assert!(child.has_waiters() && !child.turns().queue.is_quiet());
                 child.forget_waiters();
                 assert!(child.is_write_locked() && !child.has_waiters());
                 assert!(child.read_with(Wait::until_nanos(past())).is_err());

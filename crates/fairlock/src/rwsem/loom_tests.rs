@@ -1,4 +1,4 @@
-//! The reader/writer lock under both disciplines, in every interleaving of two
+//! The full reader/writer lock, in every interleaving of two
 //! or three threads, with every value the memory model lets them read:
 //! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib loom`
 //!
@@ -16,38 +16,17 @@ use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use super::word::Word;
-use super::{Either, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
+use super::{Percent, Policy, RwSem};
 use crate::models::{self, Scene, enough};
 use crate::platform::System;
 use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{Access, CancelToken, Wait, WaitError};
 
-/// The lock is handed on at every release.
-const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
-    handoff_after: Some(Duration::ZERO),
-    writer_phase: true,
-    writer_spin: false,
-    reader_spin: ReaderSpin::Off,
-    ..PublishedPolicy::HANDOFF
-});
-/// The lock is never handed on.
-const STOLEN: Policy = Policy::published(PublishedPolicy {
-    writer_phase: true,
-    writer_spin: false,
-    reader_spin: ReaderSpin::Off,
-    ..PublishedPolicy::UNFAIR
-});
-/// Spinners beside sleepers.
-const SPUN: Policy = Policy::HANDOFF;
 /// Tenures that are over after a look or two at the clock.
-const SHORT: Policy = Policy::tenure(TenurePolicy {
-    aim: Duration::from_nanos(1),
-    budget: Percent::new(100).unwrap(),
-    ..TenurePolicy::DEFAULT
-});
-/// The same two with real-time priorities.
+const SHORT: Policy =
+    Policy { aim: Duration::from_nanos(1), budget: Percent::new(100).unwrap(), ..Policy::DEFAULT };
+/// The same with real-time priorities.
 const SHORT_RANKED: Policy = SHORT.with_priorities();
-const IMMEDIATE_RANKED: Policy = IMMEDIATE.with_priorities();
 /// Tenures that outlast a timer or two.
 const LONG: Policy = Policy::DEFAULT;
 
@@ -293,87 +272,87 @@ models! {
     model;
     // The word.
     rule_03_two_writers: [&[Write, Write], &[Write, Write]],
-        [IMMEDIATE immediate, STOLEN stolen, SPUN spun, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_03_writer_and_reader: [&[Write, Write], &[Read, Read]],
-        [IMMEDIATE immediate, STOLEN stolen, SPUN spun, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_15_failed_try_read: [&[Write, TryWrite], &[TryRead, TryRead, Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_15_try_read_beside_writers: [&[Write], &[TryRead, TryRead], &[Write]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     recursive_reader_and_writer: [&[ReadRecursive, Read], &[Write, Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
 
     // The queue.
     rule_13_three_writers: [&[Write], &[Write], &[Write]],
-        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_01_writer_between_readers: [&[Read], &[Write], &[Read]],
-        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_02_reader_between_writers: [&[Write], &[Read], &[Write]],
-        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     fair_unlocks: [&[WriteFair, ReadFair], &[Write, Read]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
 
     // From writer to reader.
     downgrade_beside_reader: [&[Downgrade, Downgrade], &[Read, Read]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     downgrade_beside_writer: [&[Downgrade, Downgrade], &[Write, Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     downgrade_between_reader_and_writer: [&[Read], &[Downgrade], &[Write]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
 
     // From reader to writer.
     upgrade_beside_reader: [&[Upgrade, Upgrade], &[Read, Read]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     upgrade_beside_writer: [&[Upgrade, Upgrade], &[Write, Write]],
-        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     upgrade_beside_upgrade: [&[Upgrade, DownAndUp], &[Upgrade, UpgradableDown]],
-        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     upgrade_between_reader_and_writer: [&[Read], &[Upgrade], &[Write]],
-        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     upgrade_between_readers: [&[Read], &[Upgrade], &[Read]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     upgradable_between_reader_and_upgrade: [&[Read], &[Upgradable], &[Upgrade]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     upgrade_beside_recursive_reader: [&[Upgrade], &[ReadRecursive, ReadRecursive]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     timed_out_upgrade_beside_reader: [&[UpgradeUntil, Write], &[Read, UpgradableUntil]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     timed_out_upgrade_between_reader_and_writer: [&[Read], &[UpgradeUntil], &[Write]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     timed_out_upgradable: [&[Write], &[UpgradableUntil], &[Upgrade]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     cancelled_upgrade: [&[Read, Cancel], &[UpgradeCancellable]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     tried_upgrade_and_fair_release: [&[TryUpgrade, UpgradableFair], &[Read, Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
 
     // Waits that end without the lock, against the grant.
     rule_05_timed_out_writers: [&[WriteUntil, Write], &[WriteUntil, Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_05_timed_out_reader: [&[ReadUntil, Read], &[Write, Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     rule_08_timed_out_reader_at_the_head: [&[Write], &[ReadUntil], &[Write]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     rule_14_timed_out_writer_before_reader: [&[Read], &[WriteUntil], &[Read]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     cancelled_writer: [&[Write, Cancel], &[WriteCancellable]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     cancelled_reader: [&[Write, Cancel], &[ReadCancellable]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     cancelled_writer_before_another: [&[Write, Cancel], &[WriteCancellable], &[Write]],
-        [IMMEDIATE immediate, SHORT short_tenure];
+        [SHORT short_tenure];
     interrupted_writer: [&[Write, Write], &[WriteInterruptible, WriteInterruptible]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     interrupted_reader: [&[Write, Write], &[ReadInterruptible, ReadInterruptible]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
 
     // Priorities.
     urgent_writer_between_others: [&[Write], &[Urgent, Write], &[Read]],
-        [IMMEDIATE_RANKED immediate, SHORT_RANKED short_tenure];
+        [SHORT_RANKED short_tenure];
     urgent_reader_past_a_writer: [&[Read], &[Urgent, Read, TryRead], &[Write]],
-        [IMMEDIATE_RANKED immediate, SHORT_RANKED short_tenure];
+        [SHORT_RANKED short_tenure];
     urgent_writer_that_times_out: [&[Read], &[Urgent, WriteUntil], &[Write]],
-        [IMMEDIATE_RANKED immediate, SHORT_RANKED short_tenure];
+        [SHORT_RANKED short_tenure];
 }
 
 // Tried to the end, where those above are not: two threads under tenure, and
@@ -405,15 +384,15 @@ models! {
     whole_downgrade_and_writer: [&[Downgrade], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_upgrade_and_reader: [&[Upgrade], &[Read]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     whole_upgrade_and_writer: [&[Upgrade], &[Write]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     whole_upgrades: [&[Upgrade], &[Upgrade]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     whole_upgrade_and_upgradable: [&[Upgrade], &[UpgradableDown]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     whole_timed_out_upgrade_and_reader: [&[UpgradeUntil], &[Read]],
-        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure, LONG long_tenure];
     whole_upgrade_between_reader_and_writer: [&[Read], &[Upgrade], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_timed_out_writer_and_writer: [&[WriteUntil], &[Write]],
@@ -457,14 +436,9 @@ models! {
 impl RwSem<Loom> {
     /// Has loom check that every access so far happens before this one.
     fn access_mut(&mut self) {
-        match &mut *self.0 {
-            Either::Turns(_, lock) => {
-                lock.word.access_mut();
-                lock.lines.access_mut();
-                lock.queue.access_mut();
-            }
-            Either::Kernel(_, lock) => lock.word.access_mut(),
-        }
+        self.0.word.access_mut();
+        self.0.lines.access_mut();
+        self.0.queue.access_mut();
     }
 }
 
@@ -520,33 +494,28 @@ fn nothing_touches_the_lock_after_its_last_writer_has_released_it() {
 /// A reader that may not stay is done with the lock when it has taken its count back: whoever has the lock next may free it.
 #[test]
 fn a_count_that_was_taken_back_comes_before_the_next_holder() {
-    for policy in [LONG, IMMEDIATE] {
-        Builder::new().check(move || {
-            let guarded = Box::into_raw(Box::new(Guarded::new(policy)));
-            let (address, has_left) = (guarded as usize, Arc::new(AtomicU32::new(0)));
-            let reader = {
-                let has_left = has_left.clone();
-                thread::spawn(move || {
-                    // SAFETY: freed below, after this thread has ended.
-                    let lock = unsafe { &(*(address as *const Guarded)).lock };
-                    lock.word.enter(Access::Shared, Ordering::Acquire);
-                    match &*lock.0 {
-                        Either::Kernel(_, lock) => lock.take_back_count(),
-                        Either::Turns(_, lock) => lock.take_count_back(),
-                    }
-                    has_left.store(1, Ordering::Relaxed);
-                })
-            };
-            // SAFETY: the reader does not come again.
-            if has_left.load(Ordering::Relaxed) == 1 && unsafe { (*guarded).lock.try_write() } {
-                // SAFETY: nobody else is there.
-                unsafe { (*guarded).lock.access_mut() };
-            }
-            reader.join().unwrap();
-            // SAFETY: from a box, and nobody uses it any more.
-            drop(unsafe { Box::from_raw(guarded) });
-        });
-    }
+    Builder::new().check(|| {
+        let guarded = Box::into_raw(Box::new(Guarded::new(LONG)));
+        let (address, has_left) = (guarded as usize, Arc::new(AtomicU32::new(0)));
+        let reader = {
+            let has_left = has_left.clone();
+            thread::spawn(move || {
+                // SAFETY: freed below, after this thread has ended.
+                let lock = unsafe { &(*(address as *const Guarded)).lock };
+                lock.word.enter(Access::Shared, Ordering::Acquire);
+                lock.turns().take_count_back();
+                has_left.store(1, Ordering::Relaxed);
+            })
+        };
+        // SAFETY: the reader does not come again.
+        if has_left.load(Ordering::Relaxed) == 1 && unsafe { (*guarded).lock.try_write() } {
+            // SAFETY: nobody else is there.
+            unsafe { (*guarded).lock.access_mut() };
+        }
+        reader.join().unwrap();
+        // SAFETY: from a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(guarded) });
+    });
 }
 
 /// Nor for a moment: readers that come and give up again and again would hide a free lock from a writer.
@@ -585,7 +554,7 @@ fn the_last_holder_that_comes_again_comes_after_a_reader() {
                 word.leave(Access::Shared, Ordering::Release);
             })
         };
-        let lock = guarded.lock.turns().unwrap();
+        let lock = guarded.lock.turns();
         if lock.take_again(Loom::thread(), Access::Exclusive).is_some() {
             // SAFETY: a writer is alone (loom checks that).
             guarded.value.with_mut(|value| unsafe { *value += 1 });

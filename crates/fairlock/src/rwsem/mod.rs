@@ -1,29 +1,28 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
-//! [`RwSem`] is one of two locks, as its policy says: a `Turns` follows the default discipline
-//! (`tenure`), a `Kernel` the published one (`published`). Each has a folder of its own; what both
-//! share is in `sem`. `hidden` has what other crates of this project need. Comments cite the rules
-//! of `docs/rules.md`.
+//! [`RwSem`] takes turns (`tenure`); its fast paths, and how its slow paths begin and end, are in `sem`.
+//! `hidden` has what other crates of this project need. Comments cite the rules of `docs/rules.md`. The
+//! lock of the proposals as published is another one: [`published`](crate::published).
 
 #[cfg(all(test, fairlock_loom))]
 mod full_loom;
 mod hidden;
 #[cfg(all(test, fairlock_loom))]
 mod loom_tests;
-pub(crate) mod policy;
-pub(crate) mod sem;
+mod policy;
+mod sem;
 mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
-pub(crate) mod tests;
-pub(crate) mod word;
+mod tests;
+mod word;
 
 use core::fmt;
 use core::ops::Deref;
 
-pub(crate) use crate::published::PublishedLocal;
 #[doc(hidden)]
 pub use hidden::Snapshot;
-pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+pub(crate) use policy::at_most;
+pub use policy::{Percent, Policy};
 pub(crate) use sem::Head;
 use sem::Sem;
 #[doc(hidden)]
@@ -34,17 +33,14 @@ pub(crate) use word::{READERS_LIMIT, Word};
 
 use crate::deadlock::{Id, Noted};
 use crate::events::EventCounts;
-use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
 #[cfg(test)]
 use crate::wait::Queue;
 use crate::wait::{Access, Thread, WaitContext};
 use crate::wait::{Wait, WaitError};
 
-/// A lock that follows the default discipline.
-pub(crate) type Turns<P> = Sem<P, TenurePolicy>;
-/// A lock that follows the published discipline.
-pub(crate) type Kernel<P> = Sem<P, PublishedPolicy>;
+/// The lock itself, without what notes who waits for it.
+pub(crate) type Turns<P> = Sem<P, Policy>;
 
 /// A sleeping reader/writer lock without data. See [`RwLock`](crate::RwLock), the one with data, for
 /// what it promises and when it blocks.
@@ -56,35 +52,15 @@ pub(crate) type Kernel<P> = Sem<P, PublishedPolicy>;
 /// | `write` | never; `read` and `read_recursive` panic if no more readers can be counted |
 /// | `try_write` | with `false`, at once |
 /// | `write_with` | as its [`Wait`] says; the methods that read, also with [`TooManyReaders`](WaitError::TooManyReaders) |
-pub struct RwSem<P: Platform>(MayDangle<Either<P>>, Id);
+pub struct RwSem<P: Platform>(Turns<P>, Id);
 
-/// The lock of the discipline that the policy asks for. The discipline and the policy are in a
-/// cache line that nobody writes.
-enum Either<P: Platform> {
-    Turns(Policy, Turns<P>),
-    Kernel(Policy, Kernel<P>),
-}
-
-/// `either!(lock, own => expression)`: the expression for the lock of its discipline.
-macro_rules! either {
-    ($lock:expr, $own:ident => $do:expr) => {
-        match $lock {
-            Either::Turns(_, $own) => $do,
-            Either::Kernel(_, $own) => $do,
-        }
-    };
-}
-
-#[cfg(all(test, not(fairlock_loom)))]
-use either;
-
-/// Methods that the locks of both disciplines have.
-macro_rules! of_either {
+/// Methods that are the lock's own.
+macro_rules! own {
     ($($(#[$about:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $($(#[$about])*
         #[inline]
         $vis fn $name(&self, $($arg: $type),*) $(-> $result)? {
-            either!(&*self.0, lock => lock.$name($($arg),*))
+            self.0.$name($($arg),*)
         })*
     };
     ($($(#[$about:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
@@ -92,7 +68,7 @@ macro_rules! of_either {
         #[inline]
         $vis unsafe fn $name(&self, $($arg: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise.
-            either!(&*self.0, lock => unsafe { lock.$name($($arg),*) })
+            unsafe { self.0.$name($($arg),*) }
         })*
     };
 }
@@ -108,15 +84,11 @@ impl<P: Platform> RwSem<P> {
     /// Whether it is so on this platform.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     #[allow(dead_code)] // Rust 1.85 sees no use in an assertion
-    pub(crate) const IS_IN_LINES: bool = Turns::<P>::IS_IN_LINES && Kernel::<P>::IS_IN_LINES;
+    pub(crate) const IS_IN_LINES: bool = Turns::<P>::IS_IN_LINES;
 
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
-        let lock = MayDangle::new(match policy.discipline() {
-            Discipline::Tenure(own) => Either::Turns(policy, Sem::new(own)),
-            Discipline::Published(own) => Either::Kernel(policy, Sem::new(own)),
-        });
-        Self(lock, Id::new())
+        Self::of(Sem::new(policy))
     }
 
     /// As [`new`](Self::new), for statics, where the platform's atomics can be constants.
@@ -126,31 +98,23 @@ impl<P: Platform> RwSem<P> {
         P::AtomicU32: ConstZero,
         P::AtomicU64: ConstZero,
     {
-        let lock = MayDangle::new(match policy.discipline() {
-            Discipline::Tenure(own) => Either::Turns(policy, Sem::new_const(own)),
-            Discipline::Published(own) => Either::Kernel(policy, Sem::new_const(own)),
-        });
-        Self(lock, Id::new())
+        Self::of(Sem::new_const(policy))
     }
 
     /// The policy this lock was made with.
-    pub const fn policy(&self) -> &Policy {
-        let (Either::Turns(policy, _) | Either::Kernel(policy, _)) = self.0.get();
-        policy
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
     }
 
-    /// The same lock, as one whose policy is chosen at run time.
-    pub(crate) fn of(lock: Turns<P>) -> Self {
-        Self(MayDangle::new(Either::Turns(Policy::tenure(lock.policy), lock)), Id::new())
+    /// The same lock, by itself.
+    pub(crate) const fn of(lock: Turns<P>) -> Self {
+        Self(lock, Id::new())
     }
 
-    /// The lock, if it follows the default discipline.
+    /// The lock itself.
     #[inline(always)]
-    pub(crate) fn turns(&self) -> Option<&Turns<P>> {
-        match &*self.0 {
-            Either::Turns(_, lock) => Some(lock),
-            Either::Kernel(..) => None,
-        }
+    pub(crate) fn turns(&self) -> &Turns<P> {
+        &self.0
     }
 
     /// Counts this lock's [events](crate::events::Event) in `counts` too; with `None`, no longer. Several
@@ -164,10 +128,9 @@ impl<P: Platform> RwSem<P> {
     /// handoff) over these grants, if at least half as many threads want the lock. A thread
     /// that retries with timeouts may be away when its turn comes, and waits at most twice as
     /// long. The bound does not include the last sections of holders, nor the time for which
-    /// the system does not run threads that could run. `None` under the published discipline,
-    /// which has no bound.
-    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
-        self.turns().map(|lock| lock.planned_wait_ns(grants_ahead, true))
+    /// the system does not run threads that could run.
+    pub fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
+        self.0.planned_wait_ns(grants_ahead, true)
     }
 
     /// As [`read_with`](Self::read_with); `wait` is asked for only if the caller has to wait. `gives_up`: the caller
@@ -182,11 +145,10 @@ impl<P: Platform> RwSem<P> {
     where
         P: 'a,
     {
-        let wait = || wait().begin();
-        either!(&*self.0, lock => lock.read_until(gives_up, wait))
+        self.0.read_until(gives_up, || wait().begin())
     }
 
-    of_either! {
+    own! {
         /// Takes the lock for reading; blocks until it has it.
         ///
         /// # Panics
@@ -199,8 +161,8 @@ impl<P: Platform> RwSem<P> {
         #[must_use = "where it is true, the caller holds the lock and has to give it up"]
         pub fn try_read() -> bool;
 
-        /// Takes the lock for reading; gives up as `wait` says. Under the default discipline a wait
-        /// that may end leaves no trace in the word when it fails.
+        /// Takes the lock for reading; gives up as `wait` says. A wait that may end leaves no trace in
+        /// the word when it fails.
         pub fn read_with(wait: Wait<'_, P>) -> Result<(), WaitError>;
 
         /// Takes the lock for reading, even past waiting writers if readers already hold it;
@@ -269,7 +231,7 @@ impl<P: Platform> RwSem<P> {
         pub fn field_at(address: usize) -> Option<&'static str>;
     }
 
-    of_either! {
+    own! {
         /// Gives up the lock held for reading.
         ///
         /// # Safety
@@ -285,9 +247,9 @@ impl<P: Platform> RwSem<P> {
 
         /// Gives up the lock held for writing.
         ///
-        /// Under tenure the call does not touch the lock after another thread can acquire it, so
-        /// the next owner may free its memory even before the call returns. Readers, and the
-        /// published discipline, release the lock first and look for waiters afterwards.
+        /// The call does not touch the lock after another thread can acquire it, so
+        /// the next owner may free its memory even before the call returns. Readers
+        /// release the lock first and look for waiters afterwards.
         ///
         /// # Safety
         /// The caller holds the lock for writing.
@@ -296,9 +258,8 @@ impl<P: Platform> RwSem<P> {
         /// Gives up the lock held for writing, to the queue if anyone waits: nobody
         /// gets in before the waiter whose turn it is.
         ///
-        /// Under tenure that is the first waiter of the other side, if that side waits; the lock is
-        /// reserved for it until it runs, however long that takes. Under the published discipline
-        /// that is the head of the queue, reader or writer.
+        /// That is the first waiter of the other side, if that side waits; the lock is
+        /// reserved for it until it runs, however long that takes.
         ///
         /// # Safety
         /// The caller holds the lock for writing.
@@ -318,9 +279,7 @@ impl<P: Platform> RwSem<P> {
         pub unsafe fn unlock_upgradable_fair();
 
         /// Turns the lock held for writing into one held for reading, with no gap in which another
-        /// writer could get in, and lets queued readers in beside the caller. Under the published
-        /// discipline those are all queued readers, unless the lock is reserved for a writer that
-        /// was passed over for too long (`HANDOFF`, `WRITER_PHASE`). Never blocks.
+        /// writer could get in, and lets queued readers in beside the caller. Never blocks.
         ///
         /// # Safety
         /// The caller holds the lock for writing; after the call, for reading.
@@ -424,7 +383,7 @@ impl<P: Platform> RwSem<P> {
     #[doc(hidden)]
     #[inline]
     pub fn write_again(&self) -> bool {
-        self.turns().is_some_and(Turns::write_again)
+        self.0.write_again()
     }
 
     /// For the child of a fork, where the threads that wait for this lock, or were busy in its
@@ -432,14 +391,14 @@ impl<P: Platform> RwSem<P> {
     /// queued yet, unless a writer inside shows that it cannot be a holder.
     #[doc(hidden)]
     pub fn forget_waiters(&mut self) {
-        either!(&mut *self.0, lock => lock.forget_waiters());
+        self.0.forget_waiters();
     }
 }
 
 /// For thin locks, which have a full lock one after the other: a thread may come late, and take (or
 /// count itself in) a full lock that is another thin lock's by now.
 impl<P: Platform> RwSem<P> {
-    of_either! {
+    own! {
         /// The calling thread, `me`, takes the lock in this way if only waiters are in the way.
         #[must_use]
         pub(crate) fn past_queue(me: &Thread<P>, access: Access) -> Option<PastQueue<'_, P>>;
@@ -462,33 +421,22 @@ impl<P: Platform> RwSem<P> {
     #[cfg(feature = "std")]
     pub(crate) fn seem_busy(&self) {
         self.word.set(word::Flags::WAITERS, core::sync::atomic::Ordering::Relaxed);
-        if let Some(lock) = self.turns() {
-            lock.seem_last();
-        }
+        self.0.seem_last();
     }
 
     /// Runs `f` on the queue.
-    pub(crate) fn with_waiters<R>(&self, f: impl FnOnce(&Queue<P>) -> R) -> R {
-        either!(&*self.0, lock => lock.with_waiters(f))
-    }
-
-    /// The lock, which follows the published discipline.
-    pub(crate) fn kernel(&self) -> &Kernel<P> {
-        match &*self.0 {
-            Either::Turns(..) => panic!("not under tenure"),
-            Either::Kernel(_, lock) => lock,
-        }
+    fn with_waiters<R>(&self, f: impl FnOnce(&Queue<P>) -> R) -> R {
+        self.0.with_waiters(f)
     }
 }
 
-/// What it has whatever its discipline.
 #[doc(hidden)]
 impl<P: Platform> Deref for RwSem<P> {
     type Target = Head<P>;
 
     #[inline(always)]
     fn deref(&self) -> &Head<P> {
-        either!(&*self.0, lock => lock)
+        &self.0
     }
 }
 

@@ -1,8 +1,7 @@
-//! What both disciplines share: the parts of a lock, its fast paths, how its slow paths begin and end, and the way
+//! The parts of a lock, its fast paths, how its slow paths begin and end, and the way
 //! from reader to writer; and what both measure a lock by ([`Uncontended`], [`Yield`]).
 //!
-//! A [`Sem`] follows one discipline, and its type says which: a [`Turns`](super::Turns) follows the default one, a
-//! [`Kernel`](super::Kernel) the published one. What they do differently is in their [`Rules`].
+//! What the waits under tenure do is in its [`Rules`].
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -47,18 +46,6 @@ pub(crate) trait Rules<P: Platform>: Copy + Send + Sync + 'static {
     /// An upgradable reader found the lock taken.
     fn upgradable(sem: &Sem<P, Self>, context: &WaitContext<'_, P>) -> Result<(), WaitError>;
 
-    /// A writer has taken the lock by the fast path.
-    #[inline(always)]
-    fn note_fast_write(_: &Sem<P, Self>) {}
-    /// The caller, which was an upgradable reader, writes now.
-    #[inline(always)]
-    fn note_upgrade(_: &Sem<P, Self>) {}
-    /// The caller, a writer, is about to be a reader.
-    #[inline(always)]
-    fn note_readers(_: &Sem<P, Self>) {}
-    /// A writer that nobody knows has the lock.
-    fn note_adopted_writer(_: &Sem<P, Self>) {}
-
     // ---- out ----
 
     /// Whether anybody is queued, as far as that is known without a look at the word.
@@ -90,16 +77,6 @@ pub(crate) trait Rules<P: Platform>: Copy + Send + Sync + 'static {
     fn knows_next(_: &Queued<P, Self::Queued>) -> bool {
         true
     }
-    /// Whether it is the writers' phase exactly while a writer heads the queue.
-    fn has_writer_phase(&self) -> bool {
-        false
-    }
-    /// Whether nobody is on the way to a lock that nobody uses.
-    fn is_idle(_: &Sem<P, Self>) -> bool {
-        true
-    }
-    /// The threads that were on the way to the lock do not exist.
-    fn forget_threads(_: &mut Self::Lines) {}
     /// The fields of `Lines`.
     const FIELDS: &'static [Field];
 }
@@ -112,12 +89,12 @@ pub(crate) struct Sem<P: Platform, D: Rules<P>>(MayDangle<Parts<P, D>>);
 /// lock is in none that the discipline has.
 #[repr(C, align(64))]
 pub(crate) struct Parts<P: Platform, D: Rules<P>> {
-    pub(crate) head: Head<P>,
+    pub(super) head: Head<P>,
     /// The numbers of the policy.
-    pub(crate) policy: D,
-    pub(crate) near: D::Near,
-    pub(crate) lines: D::Lines,
-    pub(crate) queue: LockedQueue<P, D::Queued>,
+    pub(super) policy: D,
+    pub(super) near: D::Near,
+    pub(super) lines: D::Lines,
+    pub(super) queue: LockedQueue<P, D::Queued>,
 }
 
 /// What is the same in each lock.
@@ -130,14 +107,14 @@ pub struct Head<P: Platform> {
     pub(crate) uncontended: Uncontended,
     /// For such a lock: since when nobody wrote, as far as readers know; zero if somebody may have.
     pub(crate) read_since: AtomicU32,
-    pub(crate) events: events::Sink,
+    pub(super) events: events::Sink,
 }
 
 impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// Whether its parts are in the cache lines that they should be in.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     #[allow(dead_code)] // Rust 1.85 sees no use in an assertion
-    pub(crate) const IS_IN_LINES: bool = {
+    pub(super) const IS_IN_LINES: bool = {
         use core::mem::offset_of;
         const LINE: usize = 64;
         offset_of!(Parts<P, D>, near) + size_of::<D::Near>() <= LINE
@@ -278,15 +255,15 @@ impl Uncontended {
 
 /// What the queue lock guards.
 pub(crate) struct Queued<P: Platform, T> {
-    pub(crate) waiters: Queue<P>,
+    pub(super) waiters: Queue<P>,
     /// The thread that holds the lock upgradably and waits for the readers inside to leave.
-    pub(crate) upgrader: Option<&'static Thread<P>>,
+    pub(super) upgrader: Option<&'static Thread<P>>,
     /// What the discipline knows about whose turn it is.
-    pub(crate) own: T,
+    pub(super) own: T,
 }
 
 /// The queue behind its lock.
-pub(crate) struct LockedQueue<P: Platform, T> {
+pub(super) struct LockedQueue<P: Platform, T> {
     lock: AdaptiveTicketLock<P>,
     /// Guarded by `lock`.
     queued: UnsafeCell<Queued<P, T>>,
@@ -298,13 +275,13 @@ unsafe impl<P: Platform, T: Send> Send for LockedQueue<P, T> {}
 unsafe impl<P: Platform, T: Send> Sync for LockedQueue<P, T> {}
 
 impl<P: Platform, T> LockedQueue<P, T> {
-    pub(crate) const fn of(lock: AdaptiveTicketLock<P>, own: T) -> Self {
+    pub(super) const fn of(lock: AdaptiveTicketLock<P>, own: T) -> Self {
         let queued = Queued { waiters: Queue::new(), upgrader: None, own };
         Self { lock, queued: UnsafeCell::new(queued) }
     }
 
     /// Runs `f` on the queue, under its lock. `f` does not panic.
-    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Queued<P, T>) -> R) -> R {
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Queued<P, T>) -> R) -> R {
         self.lock.lock();
         // SAFETY: `lock` is held, so this is the only reference to the queue; nothing in the
         // crate panics while it is held.
@@ -315,18 +292,18 @@ impl<P: Platform, T> LockedQueue<P, T> {
     }
 
     /// The queue of a lock that nobody else uses.
-    pub(crate) fn get_mut(&mut self) -> &mut Queued<P, T> {
+    pub(super) fn get_mut(&mut self) -> &mut Queued<P, T> {
         self.queued.get_mut()
     }
 
     /// Leaves the queue lock held, as a fork does while another thread is in the queue.
     #[cfg(test)]
-    pub(crate) fn leave_locked(&self) {
+    pub(super) fn leave_locked(&self) {
         self.lock.lock();
     }
 
     /// Whether nobody has the queue lock or waits for it.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         !self.lock.is_locked() && !self.lock.is_contended()
     }
 
@@ -335,19 +312,19 @@ impl<P: Platform, T> LockedQueue<P, T> {
     ///
     /// # Safety
     /// No thread runs in a method of the lock meanwhile.
-    pub(crate) unsafe fn peek(&self) -> Option<&Queued<P, T>> {
+    pub(super) unsafe fn peek(&self) -> Option<&Queued<P, T>> {
         // SAFETY: nobody has the queue lock, and nobody runs who could take it.
         (!self.lock.is_locked()).then(|| unsafe { &*self.queued.get() })
     }
 
     /// For testers: what is left in the queue lock, which nobody uses.
-    pub(crate) fn check_idle(&self) -> Result<(), &'static str> {
+    pub(super) fn check_idle(&self) -> Result<(), &'static str> {
         self.lock.check_idle()
     }
 
     /// The last reader has left a lock that is being upgraded, or one that was only passing through.
     #[cold]
-    pub(crate) fn wake_upgrader(&self) {
+    pub(super) fn wake_upgrader(&self) {
         // The record outlives the wait (rule 12).
         if let Some(thread) = self.with(|q| q.upgrader) {
             thread.parker.unpark();
@@ -366,7 +343,7 @@ impl<
 > LockedQueue<P, T>
 {
     /// Has loom check that every access so far happens before this one.
-    pub(crate) fn access_mut(&mut self) {
+    pub(super) fn access_mut(&mut self) {
         self.lock.access_mut();
     }
 }
@@ -374,7 +351,7 @@ impl<
 // ---- looking ----
 
 impl<P: Platform> Head<P> {
-    pub(crate) fn now(&self) -> Word {
+    pub(super) fn now(&self) -> Word {
         self.word.load(Ordering::Relaxed)
     }
 
@@ -412,14 +389,14 @@ impl<P: Platform> Head<P> {
     /// One atomic operation. When it fails, it returns the word it found and the reader stays
     /// counted: the slow path takes the count back, or keeps it if the reader may steal.
     #[inline(always)]
-    pub(crate) fn read_fast(&self) -> Result<(), Word> {
+    pub(super) fn read_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
         if before.is_open_to_new_readers() { Ok(()) } else { Err(before) }
     }
 
     /// Takes the lock in this way, if the word that it has then may be taken so.
-    pub(crate) fn take_if(&self, access: Access, may: impl Fn(Word) -> bool) -> bool {
+    pub(super) fn take_if(&self, access: Access, may: impl Fn(Word) -> bool) -> bool {
         self.word.take_while(self.now(), access, may).is_some()
     }
 }
@@ -450,7 +427,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     /// `gives_up`: the reader may leave without the lock. Such a reader is not counted before it has the lock: readers that
     /// come and give up again and again could hide a free lock from a writer at each of its looks.
     #[inline(always)]
-    pub(crate) fn read_until<'a>(
+    pub(super) fn read_until<'a>(
         &self,
         gives_up: bool,
         wait: impl FnOnce() -> WaitContext<'a, P>,
@@ -470,7 +447,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 
     #[cold]
-    pub(crate) fn read_slow_forever(&self, before: Word) {
+    pub(super) fn read_slow_forever(&self, before: Word) {
         if let Err(error) = self.read_slow(Some(before), &WaitContext::FOREVER) {
             panic!("{error}");
         }
@@ -491,7 +468,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 
     /// A reader was counted, by itself or by its granter, without a look for room: may it stay?
-    pub(crate) fn keep_if_room(&self) -> Result<(), WaitError> {
+    pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
         // Relaxed: this thread knows of its own count, so it sees the word with it.
         if self.word.load(Ordering::Relaxed).has_room() { Ok(()) } else { self.refuse_reader(true) }
     }
@@ -540,7 +517,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     // Priorities are asked of threads that wait, and of nobody else.
 
     /// The priority with which the calling thread waits.
-    pub(crate) fn priority(&self) -> u8 {
+    pub(super) fn priority(&self) -> u8 {
         if self.policy.priorities() { P::priority() } else { 0 }
     }
 
@@ -584,7 +561,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
     /// One compare-exchange from 0. When it fails, it returns the word it found.
     #[inline(always)]
-    pub(crate) fn write_fast(&self) -> Result<(), Word> {
+    pub(super) fn write_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
         // a hint for the slow path.
         self.word.compare_exchange(
@@ -593,18 +570,17 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
             Ordering::Acquire,
             Ordering::Relaxed,
         )?;
-        D::note_fast_write(self);
         Ok(())
     }
 
     #[cold]
-    pub(crate) fn write_slow_forever(&self, word: Word) {
+    pub(super) fn write_slow_forever(&self, word: Word) {
         // Waiting for ever ends with the lock only.
         let _ = D::write(self, word, &WaitContext::FOREVER);
     }
 
     /// Takes the lock in this way if that needs no waiting; `again`: as one who may hold it for reading.
-    pub(crate) fn try_in(&self, access: Access, again: bool) -> bool {
+    pub(super) fn try_in(&self, access: Access, again: bool) -> bool {
         match access {
             Access::Shared if again => self.try_read_recursive(),
             Access::Shared => self.try_read(),
@@ -614,7 +590,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 
     /// Takes the lock in this way; gives up as `wait` says.
-    pub(crate) fn take_with(&self, access: Access, wait: Wait<'_, P>) -> Result<(), WaitError> {
+    pub(super) fn take_with(&self, access: Access, wait: Wait<'_, P>) -> Result<(), WaitError> {
         match access {
             Access::Shared => self.read_with(wait),
             Access::Upgradable => self.upgradable_read_with(wait),
@@ -712,8 +688,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
     }
 
     /// The writer becomes a reader that holds the lock in this way.
-    pub(crate) fn become_reader(&self, access: Access) {
-        D::note_readers(self);
+    pub(super) fn become_reader(&self, access: Access) {
         // One step, so there is no gap. Release: the readers let in see what was written.
         // `WRITER_LOCKED` is the caller's own, so a subtraction takes off exactly that bit.
         let before = self.word.change(Access::Exclusive, access, Ordering::Release);
@@ -866,10 +841,7 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
             // Acquire: owns what readers have left (rule 3).
             let writer = word.upgraded();
             match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => {
-                    D::note_upgrade(self);
-                    return true;
-                }
+                Ok(_) => return true,
                 Err(now) => word = now,
             }
         }
@@ -895,9 +867,8 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
         });
         let result = context.listed(me, || self.drain(me, context));
         self.queue.with(|q| q.upgrader = None);
-        match result {
-            Ok(()) => D::note_upgrade(self),
-            Err(_) => self.become_reader(Access::Shared),
+        if result.is_err() {
+            self.become_reader(Access::Shared);
         }
         result
     }
@@ -946,13 +917,13 @@ impl<P: Platform, D: Rules<P>> Sem<P, D> {
 
 /// Whether a reader of this priority passes the writers that wait; not if a reader of a higher
 /// priority waits, which is about to go first.
-pub(crate) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
+pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
     priority > queue.priority(Kind::Writer) && priority >= queue.priority(Kind::Reader)
 }
 
 /// Stores a hint only if it has changed: everybody reads the line.
 #[inline(always)]
-pub(crate) fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
+pub(super) fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);
     }
@@ -962,47 +933,47 @@ pub(crate) fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
 
 /// Acquisitions, and the time that they took. Seven digits are enough, in half the bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Yield {
+pub(super) struct Yield {
     acquisitions: f32,
     ns: f32,
 }
 
 /// What is measured loses this part of itself with each later sample: one divided by this. As many samples are taken
 /// before anything is concluded from them. In samples; compared with those since the first waiter came.
-pub(crate) const FADES: u16 = 8;
+pub(super) const FADES: u16 = 8;
 
 impl Yield {
     /// Of no time.
-    pub(crate) const NONE: Self = Self { acquisitions: 0.0, ns: 0.0 };
+    pub(super) const NONE: Self = Self { acquisitions: 0.0, ns: 0.0 };
 
-    pub(crate) fn new(acquisitions: u64, ns: u64) -> Self {
+    pub(super) fn new(acquisitions: u64, ns: u64) -> Self {
         Self { acquisitions: acquisitions as f32, ns: ns as f32 }
     }
 
     /// So many acquisitions in a nanosecond, for `ns`.
-    pub(crate) fn at(rate: f32, ns: u64) -> Self {
+    pub(super) fn at(rate: f32, ns: u64) -> Self {
         Self { acquisitions: rate * ns as f32, ns: ns as f32 }
     }
 
     /// How long it took.
-    pub(crate) fn ns(self) -> f32 {
+    pub(super) fn ns(self) -> f32 {
         self.ns
     }
 
     /// Acquisitions in a nanosecond. There must have been some time.
-    pub(crate) fn rate(self) -> f32 {
+    pub(super) fn rate(self) -> f32 {
         self.acquisitions / self.ns
     }
 
     /// Both times together.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.acquisitions += other.acquisitions;
         self.ns += other.ns;
     }
 
     /// Both times together, the `later` one counting more. Long times weigh more than short ones,
     /// as they should: what is wanted is acquisitions for time.
-    pub(crate) fn add_later(&mut self, later: Self) {
+    pub(super) fn add_later(&mut self, later: Self) {
         let rest = 1.0 - 1.0 / f32::from(FADES);
         self.acquisitions *= rest;
         self.ns *= rest;
@@ -1011,7 +982,7 @@ impl Yield {
 
     /// Whether this yield, counted `worth` times, is at least the `other` one. Also if there was no
     /// time to compare.
-    pub(crate) fn is_worth(self, other: Self, worth: f32) -> bool {
+    pub(super) fn is_worth(self, other: Self, worth: f32) -> bool {
         self.acquisitions * other.ns * worth >= other.acquisitions * self.ns
     }
 }

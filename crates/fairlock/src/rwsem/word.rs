@@ -5,16 +5,15 @@
 //! | 0 | 0 | `WRITER_LOCKED` | a writer holds the lock | the writer, or its granter | the writer |
 //! | 1 | 1 | `WAITERS` | the wait queue is not empty | the first waiter | whoever takes out the last one |
 //! | 2 | 2 | `HANDOFF` | no stealing: the next grant goes to the queue | anyone, with `WAITERS` in the same step | a grant, or whoever takes out the last waiter |
-//! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
-//! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
-//! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it, or sees it awake |
+//! | 4 | 4 | `READERS_TURN` | readers may join readers inside past the queue | under the queue lock | under the queue lock |
+//! | 5 | 5 | `WAKE_NEXT` | the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it, or sees it awake |
 //! | 6 | 6 | `UPGRADABLE` | one of the readers, counted, may become the writer; with `WRITER_LOCKED`, it is about to, and waits, not counted, for those inside to leave | that reader | that reader |
 //! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: nobody holds the lock for writing, it is kept in a pool | whoever keeps the lock in a pool | whoever may use it |
-//! | 8 | 8 | `AWAKE_WRITER` | tenure, a hint: a writer waits, awake, for the readers inside to leave; readers that come pause | that writer | whoever takes the lock for writing, that writer, or a reader that has paused in vain |
+//! | 8 | 8 | `AWAKE_WRITER` | a hint: a writer waits, awake, for the readers inside to leave; readers that come pause | that writer | whoever takes the lock for writing, that writer, or a reader that has paused in vain |
 //! | 9-62 | 9-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
-//! `WAITERS`, `HANDOFF`, `WRITER_PHASE` and `READERS_TURN` are cleared by and-not only, and only
+//! `WAITERS`, `HANDOFF` and `READERS_TURN` are cleared by and-not only, and only
 //! under the queue lock (rule 4). `WAKE_NEXT` is cleared by and-not, too: by the thread that then
 //! wakes the waiter that is next, or, under the queue lock, by a thread that sees that waiter
 //! awake. None of the other flags is ever set while `WAITERS` is clear (rule 6).
@@ -88,7 +87,7 @@ const UPGRADABLE: usize = Flags::UPGRADABLE.0;
 const AWAKE_WRITER: usize = Flags::AWAKE_WRITER.0;
 
 /// A reader that finds none of these may steal.
-const READ_STEAL_BLOCKED: usize = WRITER_LOCKED | HANDOFF | Flags::WRITER_PHASE.0 | READFAIL;
+const READ_STEAL_BLOCKED: usize = WRITER_LOCKED | HANDOFF | READFAIL;
 /// A reader that finds none of these may take the lock at once.
 const READ_BLOCKED: usize = READ_STEAL_BLOCKED | WAITERS;
 /// A reader that finds none of these has the lock.
@@ -102,8 +101,6 @@ impl Flags {
     pub(crate) const WAITERS: Self = Self(1 << 1);
     /// No stealing: the next grant goes to the queue.
     pub(crate) const HANDOFF: Self = Self(1 << 2);
-    /// A writer heads the queue: readers may not steal.
-    pub(crate) const WRITER_PHASE: Self = Self(1 << 3);
     /// It is the readers' tenure: they join those inside past the queue.
     pub(crate) const READERS_TURN: Self = Self(1 << 4);
     /// The waiter that is next sleeps: whoever leaves the lock free wakes it.
@@ -115,20 +112,12 @@ impl Flags {
     /// A writer waits, awake, for the readers inside to leave.
     pub(crate) const AWAKE_WRITER: Self = Self(1 << 8);
     /// What goes when the queue is empty.
-    pub(crate) const QUEUE: Self = Self::WAITERS
-        .with(Self::HANDOFF)
-        .with(Self::WRITER_PHASE)
-        .with(Self::READERS_TURN)
-        .with(Self::WAKE_NEXT);
+    pub(crate) const QUEUE: Self =
+        Self::WAITERS.with(Self::HANDOFF).with(Self::READERS_TURN).with(Self::WAKE_NEXT);
 
     #[inline(always)]
     pub(crate) const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn without(self, others: Self) -> Self {
-        Self(self.0 & !others.0)
     }
 
     /// These flags, or none.
@@ -145,9 +134,6 @@ impl Word {
     pub(crate) const WRITTEN: Self = Self::FREE.taken(Access::Exclusive);
     /// One upgradable reader holds the lock, and nobody waits.
     pub(crate) const UPGRADABLE: Self = Self::FREE.taken(Access::Upgradable);
-    /// The lock is free with waiters.
-    #[cfg(test)]
-    pub(crate) const AWAITED: Self = Self::FREE.with(Flags::WAITERS);
 
     // ---- what it says ----
 
@@ -161,12 +147,6 @@ impl Word {
     #[inline(always)]
     pub(crate) const fn has_any(self, flags: Flags) -> bool {
         self.0 & flags.0 != 0
-    }
-
-    /// Whether one of these flags is set in one of the two words only.
-    #[inline(always)]
-    pub(crate) const fn differs(self, other: Self, flags: Flags) -> bool {
-        (self.0 ^ other.0) & flags.0 != 0
     }
 
     /// Somebody is queued.
@@ -225,12 +205,6 @@ impl Word {
     #[inline(always)]
     pub(crate) const fn is_held_by_writer(self) -> bool {
         self.has_writer_inside() && !self.is_sealed()
-    }
-
-    /// A writer heads the queue: readers may not steal.
-    #[inline(always)]
-    pub(crate) const fn is_writer_phase(self) -> bool {
-        self.has_any(Flags::WRITER_PHASE)
     }
 
     /// It is the readers' tenure.

@@ -188,7 +188,7 @@ where
 ///
 /// static HITS: Mutex<u64> = Builder::new("hits").mutex(0);
 /// static LOG: RwLock<Vec<u8>> =
-///     Builder::new("log").rwlock_with_policy(Policy::WRITER_PHASE, Vec::new());
+///     Builder::new("log").rwlock_with_policy(Policy::DEFAULT.with_priorities(), Vec::new());
 ///
 /// // Of the same type as the others, but without statistics.
 /// let quiet: Mutex<u64> = Builder::new("quiet").statistics(false).mutex(0);

@@ -16,7 +16,6 @@ use crate::events::EventCounts;
 use crate::inner::by_inner;
 use crate::mutex::{RawMutexExt, sealed as mutex};
 use crate::rwlock::{RawRwLockExt, sealed as rwlock};
-use crate::rwsem::Policy;
 use crate::wait::{Wait, WaitError};
 use crate::{GuardMarker, platform::Native};
 
@@ -329,12 +328,13 @@ where
     R: RawRwLock<GuardMarker = GuardMarker> + RawRwLockRecursive,
 {
     type Platform = R::Platform;
+    type Policy = R::Policy;
 
-    fn with_policy(policy: Policy) -> Self {
+    fn with_policy(policy: R::Policy) -> Self {
         Self::new("unnamed", R::with_policy(policy))
     }
 
-    fn policy(&self) -> &Policy {
+    fn policy(&self) -> &R::Policy {
         self.0.policy()
     }
 

@@ -20,7 +20,7 @@ pub(super) use super::word::{AtomicOf, Codec};
 use super::word::{Holder, Pins};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::pool::{Memory, Pool, Pooled, SMALLEST, name};
-use crate::rwsem::{Head, Policy, RwSem, TenurePolicy, Turns};
+use crate::rwsem::{Head, Policy, RwSem, Turns};
 use crate::system::fork::PerProcess;
 use crate::system::{Cell, errno};
 use crate::wait::Access;
@@ -504,7 +504,7 @@ impl<P: Platform, F: Full<P>> Slots<P, F> {
 
 /// A new lock that is sealed.
 fn sealed<P: Platform>() -> Turns<P> {
-    let mut lock = Turns::new(TenurePolicy::DEFAULT);
+    let mut lock = Turns::new(Policy::DEFAULT);
     lock.word.make_sealed();
     lock
 }
@@ -526,7 +526,7 @@ impl<P: Platform> Full<P> for RwSem<P> {
     }
 
     fn try_seal(&self) -> bool {
-        *self.policy() == Policy::DEFAULT && self.turns().is_some_and(try_seal)
+        *self.policy() == Policy::DEFAULT && try_seal(self.turns())
     }
 
     #[inline(always)]
@@ -747,7 +747,7 @@ mod tests {
                 changes.wait();
                 fairlock_testing::in_child(|| {
                     for _ in 0..2 * SMALLEST {
-                        let lock = ThinRwSem::<Linux>::new(Policy::WRITER_PHASE);
+                        let lock = ThinRwSem::<Linux>::new(Policy::DEFAULT.with_priorities());
                         assert!(lock.try_write());
                     }
                     let lock = ThinRwSem::<Linux>::new_const();

@@ -32,7 +32,7 @@ use super::marks;
 use super::word::{Holder, Place};
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, PooledPlatform, Thread};
-use crate::rwsem::{TenurePolicy, Turns};
+use crate::rwsem::{Policy, Turns};
 use crate::ticket::Solo;
 use crate::wait::{
     Access, Collision, LOOK_NS, Parker, Sleeper, Wait, WaitContext, WaitError, Waiter,
@@ -153,7 +153,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns); that of a thin lock is that of a new full one.
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
         let planned = |lock: &Turns<P>| lock.planned_wait_ns(waiters_ahead, false);
-        let new = |_| planned(&Turns::new(TenurePolicy::DEFAULT));
+        let new = |_| planned(&Turns::new(Policy::DEFAULT));
         self.look(new, |full| planned(&full.lock))
     }
 

@@ -136,9 +136,6 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
     {
         command.env_remove(variable);
     }
-    if let Some(policy) = &flags.policy {
-        command.env("FAIRLOCK_POLICY", policy);
-    }
     if let Some(kind) = &flags.only {
         command.env("FAIRLOCK_ONLY", kind);
     }

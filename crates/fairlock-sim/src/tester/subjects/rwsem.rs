@@ -1,13 +1,12 @@
-//! The reader/writer lock, under every policy; and the thin one, which is the default.
+//! The reader/writer locks: the default's full one, the thin one, and that of the proposals.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::time::Duration;
 
 use fairlock::platform::PooledPlatform;
-use fairlock::rwsem::{
-    Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, Snapshot, TenurePolicy,
-};
+use fairlock::published::{self, ReaderSpin};
+use fairlock::rwsem::{Percent, Policy, RwSem, Snapshot};
 use fairlock::thin::{SlotSnapshot, ThinRwSem, ThinSnapshot};
 use fairlock::wait::{CancelToken, Wait, WaitError};
 
@@ -24,6 +23,9 @@ macro_rules! kind {
         kind!($name, $about, $policy, RwSem::new($policy))
     };
     ($name:literal, $about:literal, $policy:expr, $lock:expr) => {
+        kind!($name, $about, upgrades: true, priorities: $policy.priorities, $lock)
+    };
+    ($name:literal, $about:literal, upgrades: $upgrades:expr, priorities: $priorities:expr, $lock:expr) => {
         SubjectKind {
             name: $name,
             about: $about,
@@ -32,20 +34,27 @@ macro_rules! kind {
                 timed: true,
                 fair: true,
                 ranges: false,
-                upgrades: true,
-                priorities: $policy.priorities(),
+                upgrades: $upgrades,
+                priorities: $priorities,
             },
             make: |script| Box::new(Sem::new($lock, script)),
         }
     };
 }
 
+/// A lock of the proposals.
+macro_rules! published {
+    ($name:literal, $about:literal, $policy:expr) => {
+        kind!($name, $about, upgrades: false, priorities: false, {
+            use published::Policy;
+            published::RwSem::new($policy)
+        })
+    };
+}
+
 /// Tenures that are as short as possible.
-const BRIEF: Policy = Policy::tenure(TenurePolicy {
-    aim: Duration::ZERO,
-    budget: Percent::new(100).unwrap(),
-    ..TenurePolicy::DEFAULT
-});
+const BRIEF: Policy =
+    Policy { aim: Duration::ZERO, budget: Percent::new(100).unwrap(), ..Policy::DEFAULT };
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
@@ -68,34 +77,36 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         Thin::new(Before::Plans)
     ),
     kind!("rwsem:brief-tenure", "RwSem, tenures as short as can be", BRIEF),
-    kind!("rwsem:unfair", "RwSem, Policy::UNFAIR", Policy::UNFAIR),
-    kind!("rwsem:handoff", "RwSem, Policy::HANDOFF", Policy::HANDOFF),
-    kind!("rwsem:no-reader-spin", "RwSem, Policy::NO_READER_SPIN", Policy::NO_READER_SPIN),
-    kind!("rwsem:writer-phase", "RwSem, Policy::WRITER_PHASE", Policy::WRITER_PHASE),
-    kind!(
+    published!("rwsem:unfair", "published::RwSem, Policy::UNFAIR", Policy::UNFAIR),
+    published!("rwsem:handoff", "published::RwSem, Policy::HANDOFF", Policy::HANDOFF),
+    published!(
+        "rwsem:no-reader-spin",
+        "published::RwSem, Policy::NO_READER_SPIN",
+        Policy::NO_READER_SPIN
+    ),
+    published!(
+        "rwsem:writer-phase",
+        "published::RwSem, Policy::WRITER_PHASE",
+        Policy::WRITER_PHASE
+    ),
+    published!(
         "rwsem:soon",
-        "RwSem, Policy::WRITER_PHASE with handoff after 2 us, one spinning reader",
-        Policy::published(PublishedPolicy {
+        "published::RwSem, Policy::WRITER_PHASE with handoff after 2 us, one spinning reader",
+        Policy {
             handoff_after: Some(Duration::from_micros(2)),
             reader_spin: ReaderSpin::One,
-            ..PublishedPolicy::WRITER_PHASE
-        })
+            ..Policy::WRITER_PHASE
+        }
     ),
-    kind!(
+    published!(
         "rwsem:immediate",
-        "RwSem, Policy::HANDOFF with handoff at once",
-        Policy::published(PublishedPolicy {
-            handoff_after: Some(Duration::ZERO),
-            ..PublishedPolicy::HANDOFF
-        })
+        "published::RwSem, Policy::HANDOFF with handoff at once",
+        Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF }
     ),
-    kind!(
+    published!(
         "rwsem:always-spin",
-        "RwSem, Policy::HANDOFF with readers that spin for readers too",
-        Policy::published(PublishedPolicy {
-            reader_spin: ReaderSpin::Always,
-            ..PublishedPolicy::HANDOFF
-        })
+        "published::RwSem, Policy::HANDOFF with readers that spin for readers too",
+        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }
     ),
     kind!(
         "rwsem:priorities",
@@ -107,11 +118,6 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         "RwSem, tenures as short as can be, with real-time priorities",
         BRIEF.with_priorities()
     ),
-    kind!(
-        "rwsem:published-priorities",
-        "RwSem, Policy::WRITER_PHASE with real-time priorities",
-        Policy::WRITER_PHASE.with_priorities()
-    ),
 ];
 
 /// What the scripts do with a lock, by its own methods of the same names, and how it is looked at.
@@ -121,29 +127,50 @@ trait Lock {
 
     fn read(&self);
     fn write(&self);
-    fn upgradable_read(&self);
     fn read_recursive(&self);
     fn try_read(&self) -> bool;
     fn try_write(&self) -> bool;
-    fn try_upgradable_read(&self) -> bool;
     fn try_read_recursive(&self) -> bool;
     fn read_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
     fn write_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-    fn upgradable_read_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
     fn read_recursive_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
     unsafe fn unlock_read(&self);
     unsafe fn unlock_read_fair(&self);
     unsafe fn unlock_write(&self);
     unsafe fn unlock_write_fair(&self);
-    unsafe fn unlock_upgradable(&self);
     unsafe fn downgrade(&self);
-    unsafe fn downgrade_upgradable(&self);
-    unsafe fn downgrade_to_upgradable(&self);
-    unsafe fn upgrade(&self);
-    unsafe fn try_upgrade(&self) -> bool;
-    unsafe fn upgrade_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
 
-    fn policy(&self) -> &Policy;
+    // No script asks these of a lock that has none.
+    fn upgradable_read(&self) {
+        unreachable!()
+    }
+    fn try_upgradable_read(&self) -> bool {
+        unreachable!()
+    }
+    fn upgradable_read_with(&self, _: Wait<'_, Sim>) -> Result<(), WaitError> {
+        unreachable!()
+    }
+    unsafe fn unlock_upgradable(&self) {
+        unreachable!()
+    }
+    unsafe fn downgrade_upgradable(&self) {
+        unreachable!()
+    }
+    unsafe fn downgrade_to_upgradable(&self) {
+        unreachable!()
+    }
+    unsafe fn upgrade(&self) {
+        unreachable!()
+    }
+    unsafe fn try_upgrade(&self) -> bool {
+        unreachable!()
+    }
+    unsafe fn upgrade_with(&self, _: Wait<'_, Sim>) -> Result<(), WaitError> {
+        unreachable!()
+    }
+
+    /// Whether a writer's release lets the next owner free the lock.
+    const MAY_BE_FREED: bool = true;
     fn is_free(&self) -> bool;
     /// Calls `f` with the hint of each queued thread and a letter for its state; false if that cannot be told.
     fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool;
@@ -179,15 +206,12 @@ macro_rules! own {
         own! { $lock,
             read();
             write();
-            upgradable_read();
             read_recursive();
             try_read() -> bool;
             try_write() -> bool;
-            try_upgradable_read() -> bool;
             try_read_recursive() -> bool;
             read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
             write_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-            upgradable_read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
             read_recursive_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
         }
         own! { $lock, unsafe
@@ -195,8 +219,17 @@ macro_rules! own {
             unlock_read_fair();
             unlock_write();
             unlock_write_fair();
-            unlock_upgradable();
             downgrade();
+        }
+    };
+    ($lock:ty, upgrades) => {
+        own! { $lock,
+            upgradable_read();
+            try_upgradable_read() -> bool;
+            upgradable_read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+        }
+        own! { $lock, unsafe
+            unlock_upgradable();
             downgrade_upgradable();
             downgrade_to_upgradable();
             upgrade();
@@ -206,33 +239,44 @@ macro_rules! own {
     };
 }
 
+/// What testers see of a full lock.
+macro_rules! full {
+    ($lock:ty) => {
+        fn is_free(&self) -> bool {
+            let now = <$lock>::snapshot(self);
+            !now.writer && now.readers == 0 && !now.waiters
+        }
+
+        fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool {
+            // SAFETY: between two steps nobody runs.
+            unsafe { <$lock>::for_each_queued(self, f) }
+        }
+
+        fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
+            // SAFETY: between two steps nobody runs. Twice as many readers as threads: each may read
+            // again.
+            unsafe { <$lock>::check(self, readers, writer, 16) }
+        }
+
+        fn check_idle(&self) -> Result<(), &'static str> {
+            // SAFETY: nobody runs.
+            unsafe { <$lock>::check_idle(self) }
+        }
+
+        fn state(&self) -> String {
+            <$lock>::snapshot(self).to_string()
+        }
+
+        fn field_at(&self, address: usize) -> Option<&'static str> {
+            <$lock>::field_at(self, address)
+        }
+    };
+}
+
 impl Lock for RwSem<Sim> {
     own!(RwSem<Sim>);
-
-    fn policy(&self) -> &Policy {
-        RwSem::policy(self)
-    }
-
-    fn is_free(&self) -> bool {
-        let now = RwSem::snapshot(self);
-        !now.writer && now.readers == 0 && !now.waiters
-    }
-
-    fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool {
-        // SAFETY: between two steps nobody runs.
-        unsafe { RwSem::for_each_queued(self, f) }
-    }
-
-    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
-        // SAFETY: between two steps nobody runs. Twice as many readers as threads: each may read
-        // again.
-        unsafe { RwSem::check(self, readers, writer, 16) }
-    }
-
-    fn check_idle(&self) -> Result<(), &'static str> {
-        // SAFETY: nobody runs.
-        unsafe { RwSem::check_idle(self) }
-    }
+    own!(RwSem<Sim>, upgrades);
+    full!(RwSem<Sim>);
 
     fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
         let mut queue = String::new();
@@ -263,13 +307,16 @@ impl Lock for RwSem<Sim> {
             wakes: false,
         })
     }
+}
 
-    fn state(&self) -> String {
-        RwSem::snapshot(self).to_string()
-    }
+impl Lock for published::RwSem<Sim> {
+    own!(published::RwSem<Sim>);
+    full!(published::RwSem<Sim>);
 
-    fn field_at(&self, address: usize) -> Option<&'static str> {
-        RwSem::field_at(self, address)
+    const MAY_BE_FREED: bool = false;
+
+    fn observe(&self, _: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
+        None
     }
 }
 
@@ -342,6 +389,7 @@ impl Deref for Thin {
 
 impl Lock for Thin {
     own!(ThinRwSem<Sim>);
+    own!(ThinRwSem<Sim>, upgrades);
 
     fn prepare(&self) {
         let errand = |what| self.errands.borrow_mut()[crate::thread()] = what;
@@ -366,10 +414,6 @@ impl Lock for Thin {
         if self.before == Before::Shows {
             self.lock.show_readers();
         }
-    }
-
-    fn policy(&self) -> &Policy {
-        &Policy::DEFAULT
     }
 
     fn is_free(&self) -> bool {
@@ -468,7 +512,7 @@ impl<L: Lock> Sem<L> {
 
     /// What `RwSem::unlock_write` promises: the next owner may free the lock.
     fn leaves_for_good(&self, writes: bool) -> bool {
-        writes && matches!(self.lock.policy().discipline(), Discipline::Tenure(_))
+        writes && L::MAY_BE_FREED
     }
 
     /// A visit is over, or need not return any more.

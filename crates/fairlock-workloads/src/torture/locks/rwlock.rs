@@ -1,8 +1,9 @@
-//! `RwLock`, by its raw methods.
+//! `RwLock`, and the locks of the proposals, by their raw methods.
 
 use std::time::Duration;
 
-use fairlock::{Policy, RawRwLock, WaitError};
+use fairlock::platform::Native;
+use fairlock::{Policy, RawRwLock, RawRwLockExt, Wait, WaitError, lock_api, published};
 
 use super::{Lock, Pair};
 use crate::torture::seat::{Refusal, Seat, Subject};
@@ -19,31 +20,34 @@ enum Mistake {
     EndsEarly,
 }
 
-struct Rw {
-    lock: RawRwLock,
+struct Rw<L> {
+    lock: L,
     pair: Pair,
     mistake: Mistake,
 }
 
-fn made(policy: Policy, mistake: Mistake) -> Box<dyn Subject> {
-    Box::new(Rw { lock: RawRwLock::with_policy(policy), pair: Pair::default(), mistake })
+fn ours(policy: Policy) -> Box<dyn Subject> {
+    let lock = RawRwLock::with_policy(policy);
+    Box::new(Rw { lock, pair: Pair::default(), mistake: Mistake::None })
 }
 
-fn ours(policy: Policy) -> Box<dyn Subject> {
-    made(policy, Mistake::None)
+fn published(policy: published::Policy) -> Box<dyn Subject> {
+    let lock = published::RawRwLock::with_policy(policy);
+    Box::new(Rw { lock, pair: Pair::default(), mistake: Mistake::None })
 }
 
 fn wrong(mistake: Mistake) -> Box<dyn Subject> {
-    made(Policy::DEFAULT, mistake)
+    let lock = RawRwLock::with_policy(Policy::DEFAULT);
+    Box::new(Rw { lock, pair: Pair::default(), mistake })
 }
 
 pub(super) const LOCKS: &[Lock] = &[
     Lock { name: "rwlock", make: || ours(Policy::DEFAULT) },
     Lock { name: "rwlock:priorities", make: || ours(Policy::DEFAULT.with_priorities()) },
     // No bound is promised.
-    Lock { name: "rwlock:handoff", make: || ours(Policy::HANDOFF) },
+    Lock { name: "rwlock:handoff", make: || published(published::Policy::HANDOFF) },
     // No bound is promised.
-    Lock { name: "rwlock:writer-phase", make: || ours(Policy::WRITER_PHASE) },
+    Lock { name: "rwlock:writer-phase", make: || published(published::Policy::WRITER_PHASE) },
 ];
 
 pub(super) const BROKEN: &[Lock] = &[
@@ -59,6 +63,103 @@ pub(super) const BROKEN: &[Lock] = &[
     Lock { name: "broken:early", make: || wrong(Mistake::EndsEarly) },
 ];
 
+/// A lock, and what it can do beyond what all have.
+trait Ways:
+    RawRwLockExt<Platform = Native>
+    + lock_api::RawRwLockFair
+    + lock_api::RawRwLockDowngrade
+    + lock_api::RawRwLockRecursive
+    + Send
+    + Sync
+    + 'static
+{
+    const OPS: &'static [Op];
+
+    // Not asked of a lock in whose `OPS` they are not.
+    fn try_upgradable_read(&self) -> bool {
+        unreachable!()
+    }
+    fn upgradable_read_with(&self, _: Wait<'_>) -> Result<(), WaitError> {
+        unreachable!()
+    }
+    unsafe fn unlock_upgradable(&self, _fair: bool) {
+        unreachable!()
+    }
+    unsafe fn downgrade_to_upgradable(&self) {
+        unreachable!()
+    }
+    unsafe fn try_upgrade(&self) -> bool {
+        unreachable!()
+    }
+    unsafe fn upgrade_with(&self, _: Wait<'_>) -> Result<(), WaitError> {
+        unreachable!()
+    }
+
+    fn planned_wait_ns(&self, _grants: usize) -> Option<u64> {
+        None
+    }
+    fn form(&self) -> &'static str {
+        "full"
+    }
+}
+
+impl Ways for RawRwLock {
+    const OPS: &'static [Op] = &[
+        Op::Read,
+        Op::Read,
+        Op::Read,
+        Op::Write,
+        Op::Write,
+        Op::ReadAgain,
+        Op::Upgradable,
+        Op::Upgrade,
+        Op::TryUpgrade,
+        Op::Downgrade,
+        Op::DownAndUp,
+    ];
+
+    fn try_upgradable_read(&self) -> bool {
+        self.try_upgradable_read()
+    }
+
+    fn upgradable_read_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
+        self.upgradable_read_with(wait)
+    }
+
+    unsafe fn unlock_upgradable(&self, fair: bool) {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { if fair { self.unlock_upgradable_fair() } else { self.unlock_upgradable() } }
+    }
+
+    unsafe fn downgrade_to_upgradable(&self) {
+        // SAFETY: as above.
+        unsafe { self.downgrade_to_upgradable() }
+    }
+
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.try_upgrade() }
+    }
+
+    unsafe fn upgrade_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
+        // SAFETY: as above.
+        unsafe { self.upgrade_with(wait) }
+    }
+
+    fn planned_wait_ns(&self, grants: usize) -> Option<u64> {
+        Some(self.planned_wait_ns(grants))
+    }
+
+    fn form(&self) -> &'static str {
+        if self.is_inflated() { "full" } else { "thin" }
+    }
+}
+
+impl Ways for published::RawRwLock {
+    const OPS: &'static [Op] =
+        &[Op::Read, Op::Read, Op::Read, Op::Write, Op::Write, Op::ReadAgain, Op::Downgrade];
+}
+
 /// How the lock is held, or wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -67,7 +168,7 @@ enum Mode {
     Write,
 }
 
-impl Rw {
+impl<L: Ways> Rw<L> {
     fn take(&self, mode: Mode, visit: &Visit, seat: &Seat<'_>) -> bool {
         let lock = &self.lock;
         seat.acquire(visit, |request| {
@@ -77,11 +178,13 @@ impl Rw {
             let result = match (mode, self.mistake) {
                 (Mode::Read, Mistake::ReadsBesideWriters) => Ok(()),
                 (Mode::Read, _) | (Mode::Write, Mistake::WritesAsReader) => {
-                    request.take(|| lock.try_read(), |wait| lock.read_with(wait))
+                    request.take(|| lock.try_lock_shared(), |wait| lock.read_with(wait))
                 }
                 (Mode::Upgradable, _) => request
                     .take(|| lock.try_upgradable_read(), |wait| lock.upgradable_read_with(wait)),
-                (Mode::Write, _) => request.take(|| lock.try_write(), |wait| lock.write_with(wait)),
+                (Mode::Write, _) => {
+                    request.take(|| lock.try_lock_exclusive(), |wait| lock.write_with(wait))
+                }
             };
             if self.mistake == Mistake::EndsLate && matches!(result, Err(Refusal::Ended(_))) {
                 std::thread::sleep(Duration::from_secs(15));
@@ -102,12 +205,11 @@ impl Rw {
                 _ => mode,
             };
             match (mode, visit.fair) {
-                (Mode::Read, true) => lock.unlock_read_fair(),
-                (Mode::Read, false) => lock.unlock_read(),
-                (Mode::Upgradable, true) => lock.unlock_upgradable_fair(),
-                (Mode::Upgradable, false) => lock.unlock_upgradable(),
-                (Mode::Write, true) => lock.unlock_write_fair(),
-                (Mode::Write, false) => lock.unlock_write(),
+                (Mode::Read, true) => lock.unlock_shared_fair(),
+                (Mode::Read, false) => lock.unlock_shared(),
+                (Mode::Upgradable, fair) => lock.unlock_upgradable(fair),
+                (Mode::Write, true) => lock.unlock_exclusive_fair(),
+                (Mode::Write, false) => lock.unlock_exclusive(),
             }
         });
     }
@@ -119,12 +221,12 @@ impl Rw {
         let again =
             Visit { how: if visit.how == How::Wait { How::Wait } else { How::Try }, ..*visit };
         let had = seat.upgrade(&again, |request| {
-            request.take(|| lock.try_read_recursive(), |wait| lock.read_recursive_with(wait))
+            request.take(|| lock.try_lock_shared_recursive(), |wait| lock.read_recursive_with(wait))
         });
         if had {
             self.pair.read(seat, Section::Nothing);
             // SAFETY: just taken.
-            unsafe { lock.unlock_read() };
+            unsafe { lock.unlock_shared() };
         }
     }
 
@@ -137,9 +239,9 @@ impl Rw {
         let upgraded = seat.upgrade(visit, |request| match (visit.op, self.mistake) {
             (_, Mistake::UpgradesInTwoSteps) => {
                 // SAFETY: as above.
-                unsafe { lock.unlock_upgradable() };
+                unsafe { lock.unlock_upgradable(false) };
                 std::thread::yield_now();
-                lock.write();
+                lock.lock_exclusive();
                 Ok(())
             }
             (Op::TryUpgrade, _) => attempt().then_some(()).ok_or(Refusal::Busy),
@@ -168,22 +270,10 @@ impl Rw {
     }
 }
 
-impl Subject for Rw {
+impl<L: Ways> Subject for Rw<L> {
     fn ops(&self) -> &'static [Op] {
         match self.mistake {
-            Mistake::None | Mistake::EndsLate | Mistake::EndsEarly => &[
-                Op::Read,
-                Op::Read,
-                Op::Read,
-                Op::Write,
-                Op::Write,
-                Op::ReadAgain,
-                Op::Upgradable,
-                Op::Upgrade,
-                Op::TryUpgrade,
-                Op::Downgrade,
-                Op::DownAndUp,
-            ],
+            Mistake::None | Mistake::EndsLate | Mistake::EndsEarly => L::OPS,
             Mistake::UpgradesInTwoSteps => &[Op::Upgrade, Op::Write],
             Mistake::ReadsBesideWriters | Mistake::WritesAsReader => &[Op::Read, Op::Write],
         }
@@ -238,13 +328,13 @@ impl Subject for Rw {
 
     fn state(&self) -> String {
         let lock = &self.lock;
-        let held = match (lock.is_write_locked(), lock.is_locked()) {
+        let held = match (lock.is_locked_exclusive(), lock.is_locked()) {
             (true, _) => "a writer inside",
             (false, true) => "readers inside",
             (false, false) => "free",
         };
         let waiters = if lock.has_waiters() { "threads queued" } else { "nobody queued" };
-        format!("{held}, {waiters}, {}", if lock.is_inflated() { "full" } else { "thin" })
+        format!("{held}, {waiters}, {}", lock.form())
     }
 
     fn is_idle(&self) -> bool {

@@ -255,9 +255,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rwsem::TenurePolicy;
+    use crate::rwsem::Policy;
 
-    const SHAPE: TenureShape = TenurePolicy::DEFAULT.shape();
+    const SHAPE: TenureShape = Policy::DEFAULT.shape();
 
     fn waiting(readers: usize, writers: usize) -> Waiting {
         Waiting { threads: readers + writers, sides: [readers > 0, writers > 0] }

@@ -72,7 +72,7 @@ pub(crate) use local::TenureLocal;
 use turn::{Holder, Tenure};
 
 use super::Turns;
-use super::policy::{HANDOFF_AFTER, TenurePolicy, TenureShape};
+use super::policy::{HANDOFF_AFTER, Policy, TenureShape};
 use super::sem::{self, Rules};
 use super::word::{AtomicWord, Flags, Word};
 use crate::events::Event;
@@ -99,7 +99,7 @@ const LOST: u64 = HANDOFF_AFTER.as_nanos() as u64;
 /// What the queue lock guards.
 type Queued<P> = sem::Queued<P, Tenure<P>>;
 
-impl<P: Platform> Rules<P> for TenurePolicy {
+impl<P: Platform> Rules<P> for Policy {
     type Near = ();
     type Lines = Holder<P>;
     type Queued = Tenure<P>;
@@ -574,8 +574,7 @@ fn note_rare<P: Platform>(lock: &Turns<P>, me: &Thread<P>, alone: bool) {
 /// it is not the right one.
 #[must_use]
 pub(crate) struct PastQueue<'a, P: Platform> {
-    /// None under the published discipline, which notes nothing.
-    pub(crate) lock: Option<&'a Turns<P>>,
+    pub(crate) lock: &'a Turns<P>,
     pub(crate) access: Access,
     /// The word before.
     pub(crate) before: Word,
@@ -591,9 +590,7 @@ impl<P: Platform> PastQueue<'_, P> {
     /// Notes that the calling thread, `me`, has taken the lock.
     #[inline(always)]
     pub(crate) fn note(self, me: &Thread<P>) {
-        if let Some(lock) = self.lock {
-            lock.note_steal(me, self.access.kind(), self.before);
-        }
+        self.lock.note_steal(me, self.access.kind(), self.before);
     }
 }
 
@@ -652,7 +649,7 @@ impl<P: Platform> Turns<P> {
             Access::Exclusive if !self.holder().is_awaited() && self.try_write() => Word::FREE,
             _ => self.try_steal(me, access, true)?,
         };
-        Some(PastQueue { lock: Some(self), access, before })
+        Some(PastQueue { lock: self, access, before })
     }
 
     /// As [`past_queue`](Self::past_queue), of a reader that is counted already, and found `before`.
@@ -660,7 +657,7 @@ impl<P: Platform> Turns<P> {
     #[must_use]
     pub(crate) fn stay_past_queue(&self, me: &Thread<P>, before: Word) -> Option<PastQueue<'_, P>> {
         if before.is_open_to_new_readers() || before.has_room() && self.may_stay(me, before) {
-            return Some(PastQueue { lock: Some(self), access: Access::Shared, before });
+            return Some(PastQueue { lock: self, access: Access::Shared, before });
         }
         self.leave_at_once(before);
         None
@@ -693,7 +690,7 @@ impl<P: Platform> Turns<P> {
     /// writers. If not, whether a seal was in the way.
     pub(crate) fn try_take(&self, access: Access, again: bool) -> Result<(), bool> {
         // Only locks of the default policy are sealed.
-        if self.policy != TenurePolicy::DEFAULT {
+        if self.policy != Policy::DEFAULT {
             return self.try_in(access, again).then_some(()).ok_or(false);
         }
         if access == Access::Exclusive {

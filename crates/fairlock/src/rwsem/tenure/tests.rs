@@ -24,7 +24,7 @@ impl<P: Platform> Turns<P> {
 
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
 fn busy() -> Turns<Native> {
-    let lock = Turns::new(TenurePolicy::DEFAULT);
+    let lock = Turns::new(Policy::DEFAULT);
     lock.seem_awaited(true);
     lock.seem_last();
     lock.holder().set_end(u64::MAX);
@@ -146,13 +146,13 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     assert!(!lock.compete(Access::Exclusive, &WaitContext::FOREVER));
     assert!(!has_awake_writer() && readers() == 1);
     // Who looks in vain for something else leaves the hint of others as it is.
-    let upgradable = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let upgradable = Turns::<Native>::new(Policy::DEFAULT);
     upgradable.upgradable_read();
     upgradable.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
     assert!(!upgradable.compete(Access::Upgradable, &WaitContext::FOREVER));
     assert!(upgradable.word.load(Ordering::Relaxed).has_awake_writer());
     // Nor does one that has come in.
-    let free = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let free = Turns::<Native>::new(Policy::DEFAULT);
     free.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
     assert!(free.compete(Access::Exclusive, &WaitContext::FOREVER));
     assert_eq!(free.word.load(Ordering::Relaxed), Word::WRITTEN);
@@ -162,7 +162,7 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
 /// and went to sleep.
 #[test]
 fn readers_hold_off_for_an_awake_writer_also_after_another_has_written() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     lock.read();
     let written = Cell::new(false);
     let is_set_again = |word: Word| {
@@ -181,7 +181,7 @@ fn readers_hold_off_for_an_awake_writer_also_after_another_has_written() {
 /// Also where nobody is queued; a reader that would not wait gets in.
 #[test]
 fn readers_hold_off_for_an_awake_writer_where_nobody_is_queued() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.word.set(Flags::AWAKE_WRITER, Ordering::Relaxed);
     assert!(lock.read_fast().is_err_and(|before| !lock.reads_at_once(Some(before))));
@@ -266,7 +266,7 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
 /// (It was lost, and the lock was free for ever, with all waiters asleep.)
 #[test]
 fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let [writer, reader] =
@@ -304,7 +304,7 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
 /// queues would wake that one. (In simulated time 60 such writers waited for 136 ms.)
 #[test]
 fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let [first, second] = [(); 2].map(|()| Waiter::new(Access::Exclusive, me, 0, 0));
@@ -334,7 +334,7 @@ fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
 /// through: the thread's age was older than the wait of the one it let go first.)
 #[test]
 fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let next = Waiter::new(Access::Exclusive, me, 1_000, 0);
@@ -347,7 +347,7 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
         lock.with_queue(|q| unsafe { lock.arrive(q, waiter, &mut wakes) });
     };
     come(&next);
-    TenurePolicy::close_for_next(&lock);
+    Policy::close_for_next(&lock);
     come(&older);
     come(&reader);
     lock.with_queue(|q| {
@@ -365,7 +365,7 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
 /// closed lock after a while, and the other stays next.
 #[test]
 fn a_closed_lock_is_had_by_another_where_the_waiter_that_is_next_does_not_run() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     lock.write();
     let stopped = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
     // SAFETY: it leaves below, in this frame.
@@ -392,7 +392,7 @@ fn a_closed_lock_is_had_by_another_where_the_waiter_that_is_next_does_not_run() 
 /// wait for them.
 #[test]
 fn a_closed_lock_is_not_kept_for_one_that_waits_for_an_upgradable_reader() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let next = Waiter::new(Access::Upgradable, me, 0, 0);
@@ -421,7 +421,7 @@ fn a_closed_lock_is_not_kept_for_one_that_waits_for_an_upgradable_reader() {
 /// inside, and nobody else would tell them.
 #[test]
 fn an_invited_reader_that_gives_up_has_others_invited() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let waiter = |access| Waiter::new(access, me, 0, 0);
@@ -451,7 +451,7 @@ fn an_invited_reader_that_gives_up_has_others_invited() {
 /// Or else it would look again and again.
 #[test]
 fn an_invited_reader_that_comes_too_late_waits_as_before() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     lock.write();
     let [first, second] = [(); 2].map(|()| Waiter::new(Access::Shared, me, 0, 0));
@@ -479,7 +479,7 @@ fn an_invited_reader_that_comes_too_late_waits_as_before() {
 #[test]
 fn an_invited_reader_joins_those_inside() {
     static COUNTS: EventCounts = EventCounts::new();
-    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = &Turns::<Native>::new(Policy::DEFAULT);
     lock.events.set(Some(&COUNTS));
     assert!(lock.try_read());
     let writer = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
@@ -509,7 +509,7 @@ fn an_invited_reader_joins_those_inside() {
 #[test]
 fn the_tenure_is_of_those_inside_as_somebody_comes_to_wait() {
     for is_read in [true, false] {
-        let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+        let lock = Turns::<Native>::new(Policy::DEFAULT);
         assert!(if is_read { lock.try_read() } else { lock.try_write() });
         let waiter = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
         let mut wakes = FewWakes::new();
@@ -523,7 +523,7 @@ fn the_tenure_is_of_those_inside_as_somebody_comes_to_wait() {
 /// Readers stay inside, of whom none would wake it.
 #[test]
 fn an_upgradable_reader_that_leaves_wakes_the_next_one() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     assert!(lock.try_read());
     lock.upgradable_read();
     let next = Waiter::new(Access::Upgradable, Native::thread(), 0, 0);
@@ -543,7 +543,7 @@ fn an_upgradable_reader_that_leaves_wakes_the_next_one() {
 /// wake it.
 #[test]
 fn a_sleeper_that_is_queued_at_a_free_lock_is_woken() {
-    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = &Turns::<Native>::new(Policy::DEFAULT);
     let (send, sleeps) = mpsc::channel();
     scope(|s| {
         let sleeper = s.spawn(move || {
@@ -568,7 +568,7 @@ fn a_sleeper_that_is_queued_at_a_free_lock_is_woken() {
 #[test]
 fn a_sleeper_that_is_queued_is_woken_by_the_release_if_there_is_one() {
     for free in [true, false] {
-        let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+        let lock = Turns::<Native>::new(Policy::DEFAULT);
         assert!(free || lock.try_write());
         let sleeper = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
         // SAFETY: it leaves below, in this frame.
@@ -586,7 +586,7 @@ fn a_sleeper_that_is_queued_is_woken_by_the_release_if_there_is_one() {
 fn waiters_that_are_woken_and_locks_that_are_handed_over_are_counted() {
     static COUNTS: EventCounts = EventCounts::new();
     let counts = |events: [Event; 3]| events.map(|event| COUNTS.get(event));
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     lock.events.set(Some(&COUNTS));
     let me = Native::thread();
     let mut wakes = FewWakes::new();
@@ -624,7 +624,7 @@ fn waiters_that_are_woken_and_locks_that_are_handed_over_are_counted() {
 /// Threads that steal compare the time with it, without the queue lock.
 #[test]
 fn the_end_of_a_tenure_is_told_when_a_waiter_comes() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     assert!(lock.try_write());
     let waiter = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
     // SAFETY: it leaves below, in this frame.
@@ -652,7 +652,7 @@ fn the_end_of_a_tenure_is_told_when_a_waiter_comes() {
 /// It watches the lock for a moment, and not for ever.
 #[test]
 fn a_waiter_that_is_next_goes_to_sleep() {
-    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = &Turns::<Native>::new(Policy::DEFAULT);
     let (send, other) = mpsc::channel();
     assert!(lock.try_write());
     scope(|s| {
@@ -672,7 +672,7 @@ fn a_waiter_that_is_next_goes_to_sleep() {
 /// The flags that are the queue's change with the waiter that is next, and stay as they are where a reader joins.
 #[test]
 fn who_is_next_ends_the_turn_before_and_an_invited_reader_does_not() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let waiter = |access| Waiter::new(access, Native::thread(), 0, 0);
     let (readers, writer) = ([(); 2].map(|()| waiter(Access::Shared)), waiter(Access::Exclusive));
     let mut wakes = FewWakes::new();
@@ -706,7 +706,7 @@ fn who_is_next_ends_the_turn_before_and_an_invited_reader_does_not() {
 /// Nobody need wait for the release of the one that takes the lock.
 #[test]
 fn a_real_time_waiter_that_becomes_next_is_woken_at_once() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let [first, second] =
         [9, 5].map(|priority| Waiter::new(Access::Exclusive, Native::thread(), 0, priority));
     let mut wakes = FewWakes::new();
@@ -744,7 +744,7 @@ fn a_thread_that_takes_a_free_lock_in_turns_has_the_turn() {
 /// Also if it takes the lock from the queue.
 #[test]
 fn a_thread_that_was_next_has_the_turn() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let next = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
     lock.with_queue(|q| {
         // SAFETY: it leaves in this frame, with the lock.
@@ -761,7 +761,7 @@ fn a_thread_that_was_next_has_the_turn() {
 /// thread that queues.
 #[test]
 fn who_queues_behind_a_writer_wakes_the_one_that_is_next() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let [first, second, third, fourth] =
         [(); 4].map(|()| Waiter::new(Access::Exclusive, Native::thread(), 0, 0));
     assert!(lock.try_write());
@@ -792,7 +792,7 @@ fn who_queues_behind_a_writer_wakes_the_one_that_is_next() {
 /// It sleeps, and the writer inside does not leave.
 #[test]
 fn who_comes_to_wait_wakes_the_one_that_is_next() {
-    let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = &Turns::<Native>::new(Policy::DEFAULT);
     let (send, other) = mpsc::channel();
     scope(|s| {
         let sleeper = s.spawn(move || {
@@ -843,7 +843,7 @@ fn readers_that_go_past_the_queue_are_counted() {
 #[test]
 fn what_becomes_of_a_wait_is_counted_and_remembered() {
     static COUNTS: EventCounts = EventCounts::new();
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     lock.events.set(Some(&COUNTS));
     let me = Native::thread();
     me.tenure.ages.note(lock.id(), 5_000_000, Native::now());
@@ -860,7 +860,7 @@ fn what_becomes_of_a_wait_is_counted_and_remembered() {
 /// By the budget, tenures are longer the more it costs to wake the waiter that is next.
 #[test]
 fn what_a_wake_up_costs_is_part_of_what_is_planned() {
-    let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+    let lock = Turns::<Native>::new(Policy::DEFAULT);
     let me = Native::thread();
     let next = Waiter::new(Access::Exclusive, me, 0, 0);
     let before = lock.planned_wait_ns(100_000, false);

@@ -517,12 +517,12 @@ mod tests {
 
     use super::*;
     use crate::platform::{Native, System};
-    use crate::rwsem::policy::TenurePolicy;
+    use crate::rwsem::policy::Policy;
 
     /// The writer that is next has slept, and readers could be inside beside the one that is.
     #[test]
     fn a_waiter_that_is_next_and_has_slept_invites_a_reader() {
-        let lock = &Turns::<Native>::new(TenurePolicy::DEFAULT);
+        let lock = &Turns::<Native>::new(Policy::DEFAULT);
         let next = Waiter::new(Access::Exclusive, Native::thread(), 0, 0);
         assert!(lock.try_read());
         // SAFETY: it leaves below, in this frame.
@@ -554,7 +554,7 @@ mod tests {
 
     #[test]
     fn a_waiter_that_is_next_sleeps_once_it_has_watched_for_long_enough() {
-        let lock = Turns::<Native>::new(TenurePolicy::DEFAULT);
+        let lock = Turns::<Native>::new(Policy::DEFAULT);
         let me = Native::thread();
         let next = Waiter::new(Access::Exclusive, me, 0, 0);
         assert!(lock.try_write());

@@ -1,4 +1,4 @@
-//! Upgradable reads, under both disciplines.
+//! Upgradable reads, whatever the policy.
 
 use crate::events::{Event, EventCounts};
 use crate::platform::System;
@@ -94,10 +94,7 @@ fn an_upgrade_ends_when_the_last_reader_takes_its_count_back() {
     static COUNTS: EventCounts = EventCounts::new();
     while_upgrading(&COUNTS, |lock| {
         until(|| COUNTS.get(Event::SleepWriter) == 1);
-        match &*lock.0 {
-            Either::Kernel(_, lock) => lock.take_back_count(),
-            Either::Turns(_, lock) => lock.take_count_back(),
-        }
+        take_count_back(lock);
     });
 }
 

@@ -43,7 +43,7 @@ impl<P: PooledPlatform> Noted for ThinRwSem<P> {
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
+    /// A free lock that follows `policy`. An `aim` of more than nine hours is
     /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
         Self { word: AtomicOf::new(RwWord::following(policy)), id: Id::new() }
@@ -342,7 +342,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// As [`RwSem::planned_wait_ns`].
-    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
+    pub fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
         self.on_full(|sem| sem.planned_wait_ns(grants_ahead))
     }
 
@@ -607,7 +607,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(always)]
     fn marked_slot(&self, mark: &Mark<P>) -> Option<Marked<P>> {
         let slot = mark.slot().filter(|slot| self.load() == RwWord::inflated(slot.name))?;
-        Some((slot, slot.full.turns()?))
+        Some((slot, slot.full.turns()))
     }
 
     /// The calling thread, `me`, takes the lock for writing past the queue, if it remembers the lock's slot. Or
@@ -640,7 +640,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Nothing is stored in the lock: that would take its line from other readers.
         let looks = slot.is_one_of_many(word.name());
         mark.note_read(before.readers(), before == Word::FREE, looks);
-        PastQueue { lock: Some(lock), access: Access::Shared, before }.note(me);
+        PastQueue { lock, access: Access::Shared, before }.note(me);
         true
     }
 
@@ -659,7 +659,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         slot: &'static SlotOf<Self>,
         before: Option<Word>,
     ) -> bool {
-        let Some(lock) = slot.full.turns() else { return false };
+        let lock = slot.full.turns();
         let again = if before.is_none() { lock.take_again(me, Access::Shared) } else { None };
         if let Some(again) = again {
             return self.note_again(me, mark, slot, again);
@@ -956,7 +956,7 @@ mod tests {
     /// another lock's, which somebody holds.
     #[test]
     fn what_a_thread_remembers_of_a_lock_that_is_no_more_leads_to_no_other() {
-        for policy in [Policy::DEFAULT, Policy::UNFAIR] {
+        for policy in [Policy::DEFAULT, Policy::DEFAULT.with_priorities()] {
             let mut place = Lock::new(policy);
             use_inflated(&place);
             place = Lock::new_const();
@@ -1217,7 +1217,7 @@ mod tests {
 
     #[test]
     fn locks_with_a_policy_have_full_ones_of_their_own() {
-        let locks = [(); 3].map(|()| Lock::new(Policy::WRITER_PHASE));
+        let locks = [(); 3].map(|()| Lock::new(Policy::DEFAULT.with_priorities()));
         for lock in &locks {
             assert!(lock.try_write());
             // SAFETY: just taken.

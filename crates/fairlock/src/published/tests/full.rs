@@ -1,8 +1,7 @@
-//! The count of readers, full.
+//! The count of readers, full. The default full lock's tests have this file, too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::super::word::READERS_LIMIT;
 use super::*;
 use crate::events::{Event, EventCounts};
 

@@ -1,4 +1,5 @@
-//! Each way to give up, at each place in the queue, beside readers and writers.
+//! Each way to give up, at each place in the queue, beside readers and writers. The default full lock's tests
+//! have this file, too.
 #![cfg_attr(
     not(all(target_os = "linux", not(miri))),
     allow(dead_code, unused_imports, reason = "the portable platform does not tell of signals")
@@ -69,7 +70,7 @@ fn gives_up_at(lock: &Lock, position: usize, kinds: [Kind; 3], how: GiveUp) {
             GiveUp::Signal => {
                 until(|| {
                     // SAFETY: the thread has not been joined, so its id is valid.
-                    unsafe { libc::pthread_kill(id, libc::SIGUSR2) };
+                    unsafe { libc::pthread_kill(id, signal(0)) };
                     leaver.is_finished()
                 });
                 WaitError::Interrupted
@@ -113,7 +114,7 @@ fn interrupted_waiter_leaves_no_trace_wherever_it_stands() {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
-        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+        assert_eq!(libc::sigaction(signal(0), &action, std::ptr::null_mut()), 0);
     }
     at_every_position(GiveUp::Signal);
 }
@@ -163,7 +164,7 @@ fn wait_is_interrupted_although_it_is_woken_at_the_same_time() {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = slow_handler as *const () as usize;
-        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+        assert_eq!(libc::sigaction(signal(1), &action, std::ptr::null_mut()), 0);
     }
     for_each_policy(|lock| {
         HANDLER_RUNS.store(false, Ordering::SeqCst);
@@ -181,7 +182,7 @@ fn wait_is_interrupted_although_it_is_woken_at_the_same_time() {
             // Nowhere else from then on: a signal that comes while it is on its way there is not told.
             until(|| record.is_asleep() && rules::sleeps(id));
             // SAFETY: the thread has not been joined, so its id is valid.
-            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            unsafe { libc::pthread_kill(thread, signal(1)) };
             until(|| HANDLER_RUNS.load(Ordering::SeqCst));
             record.parker.unpark();
             HANDLER_MAY_END.store(true, Ordering::SeqCst);
@@ -207,7 +208,7 @@ extern "C" fn cancelling_handler(_signal: libc::c_int) {
 fn a_handler_cancels_whatever_its_thread_is_doing() {
     const ROUNDS: usize = 300;
     const WAITERS: usize = 3;
-    let signal = libc::SIGRTMIN();
+    let signal = signal(2);
     // SAFETY: a zeroed `sigaction` is a valid one; the handler stores and wakes.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -224,7 +225,7 @@ fn a_handler_cancels_whatever_its_thread_is_doing() {
             break Err(WaitError::Cancelled);
         }
     };
-    let lock = &Lock::new(Policy::DEFAULT);
+    let lock = &Lock::new(POLICIES[0].1);
     lock.write();
     for round in 0..ROUNDS {
         let token: &'static CancelToken<Native> = Box::leak(Box::default());

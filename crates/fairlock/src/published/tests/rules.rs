@@ -1,14 +1,12 @@
-//! The sixteen rules (`docs/rules.md`), as far as a test has to look inside.
-//! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
+//! The sixteen rules (`docs/rules.md`), as far as a test has to look inside. The default full lock's tests
+//! have this file, too.
+//! `tests/rules.rs` tries them from outside, the models in every interleaving.
 
-use crate::events::{Event, EventCounts};
 use crate::platform::System;
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
 
 use super::*;
-use crate::rwsem::word::READERS_LIMIT;
-use crate::wait::Access;
 
 /// Readers granted together are all counted: those that leave at once do not
 /// let the queued writer in beside the others.
@@ -63,47 +61,6 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
             assert_free(lock);
         }
     });
-}
-
-/// The head has been handed the lock and holds it. Those behind it are not past their deadlines, so
-/// running threads may steal again.
-#[test]
-fn handoff_ends_when_the_head_takes_the_lock() {
-    let policy =
-        Policy::published(PublishedPolicy { handoff_after: None, ..PublishedPolicy::HANDOFF });
-    for first in [Kind::Writer, Kind::Reader] {
-        let lock = &Lock::new(policy);
-        let (taken, seen) = (Barrier::new(2), Barrier::new(2));
-        lock.write();
-        scope(|s| {
-            let head = s.spawn(|| {
-                if first == Kind::Writer {
-                    lock.write()
-                } else {
-                    lock.read()
-                }
-                taken.wait();
-                seen.wait();
-                // SAFETY: just taken.
-                unsafe {
-                    if first == Kind::Writer { lock.unlock_write() } else { lock.unlock_read() }
-                }
-            });
-            until(|| waiters(lock) == 1);
-            let behind = s.spawn(|| visit(lock, Kind::Writer));
-            until(|| waiters(lock) == 2);
-            // SAFETY: taken above.
-            unsafe { lock.unlock_write_fair() };
-            taken.wait();
-            assert_eq!(waiters(lock), 1);
-            let word = word(lock);
-            assert!(word.has_waiters() && !word.is_closed(), "{first:?}: {word:?}");
-            seen.wait();
-            join(head);
-            join(behind);
-        });
-        assert_free(lock);
-    }
 }
 
 fn closed_then_first_cancelled(lock: &Lock, first: Kind, second: Kind) {
@@ -166,13 +123,11 @@ fn rule_07_arriving_waiter_looks_for_itself() {
     for_each_policy(|lock| {
         scope(|s| {
             join(s.spawn(|| {
-                either!(&*lock.0, own => own.write_slow_forever(Word::WRITTEN));
+                write_slowly(lock);
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
                 lock.read();
-                // As the fast path does.
-                lock.word.enter(Access::Shared, Ordering::SeqCst);
-                either!(&*lock.0, own => own.read_slow_forever(Word::WRITTEN));
+                read_slowly(lock);
                 assert_eq!(word(lock).readers(), 2);
                 // SAFETY: taken twice.
                 unsafe { (0..2).for_each(|_| lock.unlock_read()) };
@@ -186,27 +141,6 @@ fn rule_08_cancelled_reader_at_the_head_wakes_the_next() {
     for_each_policy(|lock| {
         closed_then_first_cancelled(lock, Kind::Reader, Kind::Writer);
         closed_then_first_cancelled(lock, Kind::Reader, Kind::Reader);
-    });
-}
-
-#[test]
-fn rule_09_nobody_spins_for_an_unknown_owner() {
-    for_each_policy(|lock| {
-        lock.write();
-        if let Either::Kernel(_, lock) = &*lock.0 {
-            PublishedPolicy::note_adopted_writer(lock);
-        }
-        scope(|s| {
-            let others =
-                [Kind::Reader, Kind::Writer].map(|kind| s.spawn(move || visit(lock, kind)));
-            // Spinning ends in the queue.
-            until(|| waiters(lock) == 2);
-            // SAFETY: taken above.
-            unsafe { lock.unlock_write() };
-            for other in others {
-                join(other);
-            }
-        });
     });
 }
 
@@ -372,62 +306,7 @@ fn rule_15_count_taken_back_wakes_the_writer_that_it_kept_out() {
         lock.read();
         scope(|s| {
             let writer = visit_asleep(&s, lock, Kind::Writer);
-            match &*lock.0 {
-                Either::Kernel(_, lock) => lock.take_back_count(),
-                Either::Turns(_, lock) => lock.take_count_back(),
-            }
-            join(writer);
-        });
-    });
-}
-
-#[test]
-fn a_reader_that_is_granted_the_lock_is_counted_as_woken() {
-    static COUNTS: EventCounts = EventCounts::new();
-    for_each_policy(|lock| {
-        // Under the other discipline no lock is granted.
-        if let Either::Kernel(..) = &*lock.0 {
-            lock.set_events(Some(&COUNTS));
-            COUNTS.reset();
-            lock.write();
-            scope(|s| {
-                let reader = visit_asleep(&s, lock, Kind::Reader);
-                // SAFETY: taken above.
-                unsafe { lock.unlock_write() };
-                join(reader);
-            });
-            assert_eq!(COUNTS.get(Event::WakeReader), 1);
-        }
-    });
-}
-
-/// A caller that was not inside leaves no trace.
-#[test]
-fn who_leaves_as_a_reader_and_may_be_wrong_is_told() {
-    for_each_policy(|lock| {
-        // SAFETY: nobody relies on the lock.
-        let leaves = || unsafe { lock.try_unlock_read() };
-        assert!(!leaves() && !lock.is_locked());
-        lock.read();
-        assert!(leaves() && !leaves());
-        lock.write();
-        assert!(!leaves() && lock.is_write_locked());
-        // SAFETY: taken above.
-        unsafe { lock.unlock_write() };
-        assert!(lock.try_read() && leaves());
-    });
-}
-
-/// As [`RwSem::unlock_read`] it lets the writer in that waits.
-#[test]
-fn the_last_reader_that_may_be_wrong_wakes_the_writer() {
-    for_each_policy(|lock| {
-        lock.read();
-        scope(|s| {
-            let writer = s.spawn(|| visit(lock, Kind::Writer));
-            until(|| waiters(lock) == 1);
-            // SAFETY: taken above.
-            assert!(unsafe { lock.try_unlock_read() });
+            take_count_back(lock);
             join(writer);
         });
     });
