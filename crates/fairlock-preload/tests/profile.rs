@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -505,6 +506,66 @@ fn a_mutex_has_nothing_of_a_condition_that_was_at_its_place() {
         let there = record.locks.iter().filter(|lock| lock.address == condition.address);
         let mutex = there.clone().find(|lock| lock.kind == kind::MUTEX).unwrap();
         assert_eq!((mutex.writes, &mutex.contention, there.count()), (7, &None, 2));
+    }
+}
+
+/// The record of a program that has killed itself.
+fn of_the_killed(test: &str, way: Way, folder: &Path) -> Record {
+    let output = way(test, folder).output().unwrap();
+    assert_eq!(output.status.signal(), Some(9), "{output:?}");
+    the_record(folder)
+}
+
+#[test]
+fn a_deadlock_is_in_the_record_of_a_killed_program() {
+    for (name, way) in WAYS {
+        let record = of_the_killed("deadlock", way, &folder(&format!("profile_deadlock_{name}")));
+        let [deadlock] = &record.deadlocks()[..] else { panic!("{:?}", record.threads) };
+        let mut names: Vec<&str> =
+            deadlock.iter().map(|&at| record.threads[at].name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["first", "second"]);
+        for &at in deadlock {
+            let asleep = record.threads[at].asleep.as_ref().unwrap();
+            assert!(asleep.since_ns > record.began_ns && !record.stack(asleep.stack).is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_has_waited_holds_the_lock_while_others_wait() {
+    for (name, way) in WAYS {
+        let record = of_the_killed("kept", way, &folder(&format!("profile_kept_{name}")));
+        let lock = record.locks.iter().position(|lock| lock.contention.is_some()).unwrap();
+        let [(waiter, asleep)] = record.waiting(lock)[..] else { panic!("{:?}", record.threads) };
+        let held = record.held_now(lock).unwrap();
+        assert!(held.thread != waiter.tid && held.thread != record.pid, "{held:?}");
+        assert!(held.is_exact && held.since_ns > Some(asleep.since_ns.min(record.began_ns)));
+        assert_eq!(record.stack(held.stack), record.stack(asleep.stack), "where it was taken");
+    }
+}
+
+#[test]
+fn a_lock_that_was_taken_again_is_still_held() {
+    let ended = || {
+        let folder = folder("profile_taken_again");
+        let output = observed("taken_again", &folder).output().unwrap();
+        (output.status.code() != Some(75)).then_some(folder)
+    };
+    let folder = std::iter::repeat_with(ended).find_map(|ended| ended).unwrap();
+    let record = the_record(&folder);
+    let lock = record.locks.iter().position(|lock| lock.contention.is_some()).unwrap();
+    assert_eq!(record.held_now(lock).unwrap().thread, record.pid);
+}
+
+#[test]
+fn a_writer_is_known_to_those_that_wait() {
+    for (name, way) in WAYS {
+        let record = of_the_killed("written", way, &folder(&format!("profile_written_{name}")));
+        let lock = record.locks.iter().position(|lock| lock.kind == kind::RWLOCK).unwrap();
+        let reads: Vec<bool> = record.waiting(lock).iter().map(|(_, it)| it.reads).collect();
+        assert_eq!(reads, [true, false]);
+        assert_eq!(record.held_now(lock).unwrap().thread, record.pid);
     }
 }
 

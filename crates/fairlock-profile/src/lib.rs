@@ -20,8 +20,10 @@ use fairlock_testing as _; // the watchdog
 
 pub mod buckets;
 pub mod layout;
+mod now;
 mod read;
 mod record;
 
+pub use now::Held;
 pub use read::{Error, load, load_file};
-pub use record::{Asleep, AtPlace, Contention, Lock, Module, Record, Thread, Wait};
+pub use record::{Asleep, AtPlace, Contention, Holding, Lock, Module, Record, Thread, Wait};

@@ -344,6 +344,8 @@ mod tests {
             holds: MOST,
             held_ns: MOST,
             longest_held_ns: MOST,
+            released_ns: MOST,
+            held_since_ns: MOST,
             holds_by_time: waits_by_time.clone(),
             waits_by_time,
             worst: vec![Wait {
@@ -366,7 +368,7 @@ mod tests {
         record.waiters = vec![place.clone(), place.clone(), AtPlace { lock: 32, ..place.clone() }];
         record.holders = vec![place; 2];
         record.waits = vec![Wait { lock: 1, began_ns: MOST, waited_ns: MOST, ..Wait::default() }];
-        record.threads = vec![Thread { tid: 1, asleep: Some(asleep) }];
+        record.threads = vec![Thread { tid: 1, asleep: Some(asleep), ..Thread::default() }];
         let names = Names::of(&record, &mut Files::default());
         Process { names, record, until_ns: Some(MOST) }
     }
