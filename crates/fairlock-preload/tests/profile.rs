@@ -528,6 +528,11 @@ fn a_deadlock_is_in_the_record_of_a_killed_program() {
         for &at in deadlock {
             let asleep = record.threads[at].asleep.as_ref().unwrap();
             assert!(asleep.since_ns > record.began_ns && !record.stack(asleep.stack).is_empty());
+            // Each took its first one where nobody waited.
+            let held = record.held_now(asleep.lock).unwrap();
+            let frames = [held.first_stack, asleep.stack].map(|it| record.stack(it));
+            assert!(held.thread != record.threads[at].tid && frames[0].len() >= 2, "{held:?}");
+            assert_ne!(frames[0], frames[1]);
         }
     }
 }

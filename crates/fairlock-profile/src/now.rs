@@ -15,6 +15,8 @@ pub struct Held {
     pub is_exact: bool,
     /// Where the thread took it; zero: not known.
     pub stack: u32,
+    /// Where the thread took that lock for the first time; zero: not known.
+    pub first_stack: u32,
 }
 
 impl Record {
@@ -40,11 +42,14 @@ impl Record {
         });
         // Each thread clears its own when it releases the lock.
         let known = holds.max_by_key(|(_, holding)| (holding.since_ns, holding.stack));
-        let known = known.map(|(thread, holding)| Held {
-            thread,
-            since_ns: holding.since_ns,
-            is_exact: holding.since_ns.is_some(),
-            stack: holding.stack,
+        let held = |thread, since_ns, is_exact, stack| {
+            let mut firsts =
+                self.threads.iter().filter(|it| it.tid == thread).flat_map(|it| &it.firsts);
+            let first_stack = firsts.find(|first| first.0 == lock).map_or(0, |first| first.1);
+            Held { thread, since_ns, is_exact, stack, first_stack }
+        };
+        let known = known.map(|(thread, holding)| {
+            held(thread, holding.since_ns, holding.since_ns.is_some(), holding.stack)
         });
         // What a waiter saw when it came, unless the lock was released since.
         let released = contention.map_or(0, |found| found.released_ns);
@@ -54,7 +59,7 @@ impl Record {
             let same = waiting.iter().find(|(_, it)| it.holder == asleep.holder);
             let since = same.map_or(asleep.since_ns, |(_, first)| first.since_ns);
             let since_ns = Some(since.max(released));
-            Held { thread: asleep.holder, since_ns, is_exact: false, stack: 0 }
+            held(asleep.holder, since_ns, false, 0)
         });
         let found = known.or(seen);
         let since_ns = contention.map(|found| found.held_since_ns).filter(|&since| since != 0);
@@ -62,7 +67,7 @@ impl Record {
         match now {
             // The other one has released it since.
             Some(&thread) if found.is_none_or(|found| found.thread != thread) => {
-                Some(Held { thread, since_ns, is_exact: false, stack: 0 })
+                Some(held(thread, since_ns, false, 0))
             }
             _ => found.map(|held| Held { since_ns: held.since_ns.or(since_ns), ..held }),
         }

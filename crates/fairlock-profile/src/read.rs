@@ -9,9 +9,9 @@ use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
-    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, ENDED, HOLDS, Header,
-    HoldingEntry, LONGEST, LockEntry, MAGIC, NOTES, NoteEntry, Now, PAGE, PlaceEntry, STACK,
-    StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
+    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, ENDED, FIRSTS,
+    FirstEntry, HOLDS, Header, HoldingEntry, LONGEST, LockEntry, MAGIC, NOTES, NoteEntry, Now,
+    PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
 };
 use crate::record::{Asleep, AtPlace, Contention, Holding, Lock, Module, Record, Thread, Wait};
 
@@ -223,7 +223,13 @@ impl Record {
             let holds = at + offset_of!(ThreadEntry, holds);
             let holds = (0..=HOLDS).map(|n| holding(bytes, holds + n * size_of::<HoldingEntry>()));
             let holds = holds.filter(|holding| holding.lock < self.locks.len()).collect();
-            self.threads.push(Thread { tid, name, asleep, holds });
+            let firsts = at + offset_of!(ThreadEntry, firsts);
+            let firsts = (0..FIRSTS).map(|n| firsts + n * size_of::<FirstEntry>()).map(|at| {
+                let lock = (field!(bytes, at, FirstEntry, lock: u32) as usize).wrapping_sub(1);
+                (lock, field!(bytes, at, FirstEntry, stack: u32))
+            });
+            let firsts = firsts.filter(|&(lock, _)| lock < self.locks.len()).collect();
+            self.threads.push(Thread { tid, name, asleep, holds, firsts });
         }
         for index in 0..CELLS {
             let at = at + offset_of!(ThreadEntry, cells) + index * size_of::<Cell>();
@@ -291,7 +297,8 @@ impl Record {
         let of_waits = self.waits.iter().flat_map(|wait| [wait.stack, wait.holder_stack]);
         let of_threads = self.threads.iter().flat_map(|thread| {
             let holds = thread.holds.iter().map(|holding| holding.stack);
-            thread.asleep.iter().map(|asleep| asleep.stack).chain(holds)
+            let firsts = thread.firsts.iter().map(|&(_, stack)| stack);
+            thread.asleep.iter().map(|asleep| asleep.stack).chain(holds).chain(firsts)
         });
         let all = of_locks.chain(of_places).chain(of_waits).chain(of_threads);
         let named = all.filter(|&number| number != 0);
@@ -517,6 +524,9 @@ mod tests {
         let holds = threads + offset_of!(ThreadEntry, holds) + HOLDS * size_of::<HoldingEntry>();
         put32(&mut bytes, holds + offset_of!(HoldingEntry, lock), 2);
         put64(&mut bytes, holds + offset_of!(HoldingEntry, since_ns), 98);
+        let firsts = threads + offset_of!(ThreadEntry, firsts) + size_of::<FirstEntry>();
+        put32(&mut bytes, firsts + offset_of!(FirstEntry, lock), 2);
+        put32(&mut bytes, firsts + offset_of!(FirstEntry, stack), 7);
         bytes[threads + offset_of!(ThreadEntry, name)..][..6].copy_from_slice(b"worker");
         let cell = threads + offset_of!(ThreadEntry, cells) + 5 * size_of::<Cell>();
         put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000 | ENDED);
@@ -586,7 +596,10 @@ mod tests {
         let asleep = Asleep { lock: 0, since_ns: 99, holder: 79, ..Asleep::default() };
         let holds = vec![Holding { lock: 1, stack: 0, since_ns: Some(98) }];
         let name = "worker".to_owned();
-        assert_eq!(record.threads, [Thread { tid: 78, name, asleep: Some(asleep), holds }]);
+        assert_eq!(
+            record.threads,
+            [Thread { tid: 78, name, asleep: Some(asleep), holds, firsts: vec![(1, 7)] }]
+        );
         let module = &record.modules[0];
         assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));
         assert_eq!(module.path, "/lib/a b.so");
@@ -629,7 +642,9 @@ mod tests {
             let asleep =
                 record.threads.iter().filter_map(|thread| Some(thread.asleep.as_ref()?.lock));
             let holds = record.threads.iter().flat_map(|thread| &thread.holds).map(|it| it.lock);
+            let firsts = record.threads.iter().flat_map(|thread| &thread.firsts).map(|it| it.0);
             let named = places.chain(waits.map(|wait| wait.lock)).chain(asleep).chain(holds);
+            let named = named.chain(firsts);
             assert!(named.into_iter().all(|at| at < record.locks.len()));
             found().for_each(|found| _ = found.waits());
             (0..record.locks.len()).for_each(|lock| _ = record.held_now(lock));

@@ -226,6 +226,8 @@ pub struct Thread {
     pub asleep: Option<Asleep>,
     /// What it holds, as far as it waited for that, or took it while others waited.
     pub holds: Vec<Holding>,
+    /// Where it took locks first: their numbers, and stacks. Not all of them.
+    pub firsts: Vec<(usize, u32)>,
 }
 
 /// A lock that a thread held.

@@ -9,8 +9,8 @@ use fairlock::platform::System;
 use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, HOLDS, HoldingEntry, NOTES, NoteEntry,
-    PlaceEntry, ThreadEntry, WAYS, ended, kind, side,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, FIRSTS, HOLDS, HoldingEntry, NOTES,
+    NoteEntry, PlaceEntry, ThreadEntry, WAYS, ended, kind, side,
 };
 
 use super::file::Records;
@@ -211,6 +211,7 @@ impl Busy {
         local.places.iter().for_each(|place| place.set(None));
         let entry = local.entry();
         entry.holds.iter().for_each(|holding| holding.lock.store(0, Ordering::Relaxed));
+        entry.firsts.iter().for_each(|first| first.lock.store(0, Ordering::Relaxed));
         entry.name.iter().for_each(|part| part.store(0, Ordering::Relaxed));
         entry.tid.store(thread::state().tid.get(), Ordering::Relaxed);
         self.mine.entry.set(local.entry.get());
@@ -479,10 +480,18 @@ impl Local {
         if let Some(cell) = find(target.address) {
             return Some(cell);
         }
-        let (number, lock) = locks::find(target, || self.stack())?;
+        let mut here = 0;
+        let (number, lock) = locks::find(target, || {
+            here = self.stack();
+            here
+        })?;
         let set = || set(self.entry(), mine().places.get(), target.address);
         let free = || set().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
         let cell = free().or_else(|| if self.empties_cells() { free() } else { None });
+        if cell.is_some() {
+            // Not where one lock takes another's place: a thread may use a million by turns.
+            self.note_first(number, if here == 0 { self.stack() } else { here });
+        }
         let cell = cell.or_else(|| {
             let way = self.way.replace((self.way.get() + 1) % WAYS);
             set().nth(way).inspect(|cell| flush(cell))
@@ -491,6 +500,15 @@ impl Local {
         note_contended(cell, locks::contention(lock));
         cell.address.store(target.address as u64, Ordering::Relaxed);
         Some(cell)
+    }
+
+    /// Notes where the thread takes a lock first.
+    fn note_first(&self, number: u32, stack: u32) {
+        let first = &self.entry().firsts[number as usize % FIRSTS];
+        first.lock.store(0, Ordering::Relaxed);
+        first.stack.store(stack, Ordering::Relaxed);
+        // Release: a reader that sees it sees the rest.
+        first.lock.store(number + 1, Ordering::Release);
     }
 
     /// Counts in so many of the entry's cells from now on, all of which are empty: false if the file has no room.
