@@ -1,8 +1,9 @@
 //! Who holds what now, and who waits: what a record says of a process that stands still.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::record::{Asleep, Record, Thread};
+use crate::layout::kind;
+use crate::record::{Asleep, AtPlace, Record, Thread};
 
 /// A thread that holds a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,72 @@ impl Record {
         }
     }
 
+    /// The thread with this number, if it is one of this process and runs.
+    pub fn thread(&self, tid: u32) -> Option<&Thread> {
+        self.threads.iter().find(|thread| thread.tid == tid)
+    }
+
+    /// Which thread holds a lock; if that one waits for another lock, which thread holds that, and so on: the locks
+    /// and their holders. The last one waits for no lock, or not for one whose holder is known, or is in a deadlock.
+    pub fn chain(&self, lock: usize) -> Vec<(usize, Held)> {
+        let mut chain = Vec::<(usize, Held)>::new();
+        let mut next = Some(lock);
+        while let Some(lock) = next.filter(|&lock| chain.iter().all(|link| link.0 != lock)) {
+            let Some(held) = self.held_now(lock) else { break };
+            chain.push((lock, held));
+            next = self.thread(held.thread).and_then(|it| Some(it.asleep.as_ref()?.lock));
+        }
+        chain
+    }
+
+    /// Where a thread is that holds a lock: where it waits, if it does, or else where it took the lock, as far as that
+    /// is known; or zero.
+    pub fn place_of(&self, held: &Held) -> u32 {
+        let asleep = self.thread(held.thread).and_then(|thread| thread.asleep.as_ref());
+        let taken = if held.stack == 0 { held.first_stack } else { held.stack };
+        asleep.map_or(taken, |asleep| asleep.stack)
+    }
+
+    /// Counts the waits for locks that had not ended at a time as if they had ended then, with the locks. What is not
+    /// charged to other holders is charged to the thread at the end of the [`chain`](Self::chain).
+    pub fn count_waits_until(&mut self, until_ns: u64) {
+        let mut going_on = BTreeMap::<usize, Vec<Asleep>>::new();
+        for asleep in self.threads.iter().filter_map(|thread| thread.asleep.as_ref()) {
+            if kind::is_lock(self.locks[asleep.lock].kind) {
+                going_on.entry(asleep.lock).or_default().push(asleep.clone());
+            }
+        }
+        for (lock, waits) in going_on {
+            let contention = self.locks[lock].contention.get_or_insert_default();
+            for Asleep { stack, since_ns, reads, .. } in waits {
+                let waited_ns = until_ns.saturating_sub(since_ns);
+                let count = if reads { &mut contention.reads } else { &mut contention.writes };
+                *count = count.saturating_add(1);
+                contention.waited_ns = contention.waited_ns.saturating_add(waited_ns);
+                contention.add_waits(1, waited_ns, 0);
+                self.waiters.push(AtPlace { lock, reads, stack, count: 1, waited_ns });
+            }
+            let lost = contention.waited_ns;
+            let charged = self.holders.iter().filter(|place| place.lock == lock);
+            let charged = charged.fold(0, |sum: u64, place| sum.saturating_add(place.waited_ns));
+            let chain = self.chain(lock);
+            if let Some(since_ns) = chain.first().and_then(|(_, held)| held.since_ns) {
+                let contention = self.locks[lock].contention.get_or_insert_default();
+                contention.add_hold(until_ns.saturating_sub(since_ns));
+            }
+            // A circle has no end: each is charged for its own lock.
+            let waits_for =
+                chain.last().and_then(|(_, held)| self.thread(held.thread)?.asleep.as_ref());
+            let is_circle = waits_for.is_some_and(|it| chain.iter().any(|link| link.0 == it.lock));
+            let end = if is_circle { chain.first() } else { chain.last() };
+            let stack = end.map_or(0, |(_, held)| self.place_of(held));
+            if stack != 0 {
+                let waited_ns = lost.saturating_sub(charged);
+                self.holders.push(AtPlace { lock, reads: false, stack, count: 1, waited_ns });
+            }
+        }
+    }
+
     /// Threads of which each waits for a lock that the next one holds, and the last for one that the first one holds; a
     /// thread that waits for a lock of its own is one by itself. In the order of their numbers in
     /// [`threads`](Self::threads), where each is in one of them at most.
@@ -139,6 +206,20 @@ mod tests {
         assert_eq!((held.thread, held.since_ns, held.stack), (8, Some(25), 5));
         record.owners.insert(0, 9);
         assert_eq!(record.held_now(0).unwrap().thread, 9, "the lock knows best");
+    }
+
+    #[test]
+    fn waits_that_go_on_are_counted_and_charged_to_the_end_of_the_chain() {
+        let mut record = record(vec![waits(1, 0, 20, 2), waits(2, 1, 30, 3)]);
+        record.locks.iter_mut().for_each(|lock| lock.kind = kind::MUTEX);
+        record.threads.push(Thread { tid: 3, firsts: vec![(1, 9)], ..Thread::default() });
+        record.holders.push(AtPlace { waited_ns: 5, ..AtPlace::default() });
+        record.count_waits_until(100);
+        let found = record.locks[0].contention.as_ref().unwrap();
+        assert_eq!((found.writes, found.waited_ns, found.longest_ns), (1, 80, 80));
+        let charged: Vec<_> =
+            record.holders.iter().map(|it| (it.lock, it.stack, it.waited_ns)).collect();
+        assert_eq!(charged, [(0, 0, 5), (0, 9, 75), (1, 9, 70)]);
     }
 
     #[test]
