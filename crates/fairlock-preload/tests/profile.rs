@@ -426,6 +426,19 @@ fn a_map_with_more_code_than_is_remembered_is_not_read_all_the_time() {
     assert!(taken(&folder) <= 16 << 20, "{}", taken(&folder));
 }
 
+#[test]
+fn a_file_is_as_long_as_it_must_be() {
+    let length = |test| {
+        let folder = folder(&format!("profile_length_{test}"));
+        succeeds(&mut observed(test, &folder));
+        assert_eq!(the_record(&folder).lost, 0);
+        fs::read_dir(&folder).unwrap().next().unwrap().unwrap().metadata().unwrap().len()
+    };
+    assert_eq!(length("takes_once"), 16 << 20);
+    let long = length("million");
+    assert!((64 << 20..=256 << 20).contains(&long), "{long}");
+}
+
 /// What finds no room is counted as lost, and the rest can be read.
 #[test]
 fn a_file_that_may_not_grow_has_what_fits() {
@@ -583,6 +596,32 @@ fn waits_in_vain_are_told_from_the_others() {
     let found = mutex.contention.as_ref().unwrap();
     assert_eq!((mutex.writes, found.given_up, found.writes), (2, 1, 0));
     assert!(record.waits[0].given_up && record.waits[0].holder == 0);
+}
+
+#[test]
+fn why_there_is_no_record_is_said() {
+    let folder = folder("profile_why");
+    fs::write(folder.join("file"), "").unwrap();
+    let said = |path: &Path, limit: &str| {
+        // Not for the shell, too.
+        let script = format!("{limit}; LD_PRELOAD=$LIBRARY exec \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).arg(program()).arg("waits");
+        shell.env("FAIRLOCK_PROFILE", path).env("FAIRLOCK_OBSERVE", "1");
+        shell.env("LIBRARY", common::library());
+        let text = String::from_utf8(succeeds(&mut shell).stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let path = folder.join("");
+    for (path, limit, reason) in [
+        (path.clone(), "ulimit -f 100", "ulimit -f"),
+        (path.join("no/folder"), ":", "does not exist"),
+        (path.join("file/in/it"), ":", "does not exist"),
+    ] {
+        let text = said(&path, limit);
+        assert!(text.starts_with("fairlock: no record: ") && text.contains(reason), "{text}");
+    }
 }
 
 #[test]
