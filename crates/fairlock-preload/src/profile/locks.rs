@@ -86,6 +86,11 @@ pub(super) fn known(address: usize) -> Option<u32> {
     number(&INDEX, address, || None)
 }
 
+/// The same of what nobody holds.
+pub(super) fn known_other(address: usize) -> Option<u32> {
+    number(&INDEX_OF_OTHERS, address, || None)
+}
+
 pub(super) fn get(number: u32) -> Option<&'static LockEntry> {
     LOCKS.get(number)
 }
