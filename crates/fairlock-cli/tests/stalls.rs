@@ -202,3 +202,16 @@ fn a_holder_in_another_process_is_named() {
         run.says(&["compact (stalls.c:", "of another process, PID ", "held it for up to "]);
     }
 }
+
+#[test]
+fn what_a_holder_does_meanwhile_is_said() {
+    for way in WAYS {
+        let run = Run::of("slow_disk", way);
+        run.says(&["at the lock \"table\": flush (stalls.c:"]);
+        let wait = run.text.lines().find(|line| line.contains(" for table; ")).expect(&run.text);
+        assert!(wait.contains(" % of it in read"), "{}", run.text);
+    }
+    let run = Run::of("held_for_ever", &["--observe"]);
+    let did = run.text.lines().find(|line| line.contains(" has held orders, ")).expect(&run.text);
+    assert!(did.ends_with(" % of it in pause"), "{did}");
+}

@@ -14,6 +14,8 @@ pub const MAGIC: [u8; 8] = *b"fairlock";
 pub const VERSION: u32 = 10;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
+/// A new file is so long, or shorter where no file may be. It is sparse.
+pub const AT_FIRST: usize = 16 << 20;
 /// No file is longer.
 pub const LONGEST: u64 = 4 << 30;
 /// So many locks a thread counts by itself,

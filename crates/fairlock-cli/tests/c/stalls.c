@@ -148,6 +148,40 @@ static void pool_exhausted(void) {
     raise(SIGTERM);
 }
 
+/* A disk that answers late: the other end of a pipe. */
+static int disk[2];
+
+APART void *flush(void *unused) {
+    char answer;
+    pthread_mutex_lock(&table);
+    tid = gettid();
+    if (read(disk[0], &answer, 1) != 1)
+        abort();
+    pthread_mutex_unlock(&table);
+    return unused;
+}
+
+APART void *insert(void *unused) {
+    tid = gettid();
+    pthread_mutex_lock(&table);
+    pthread_mutex_unlock(&table);
+    return unused;
+}
+
+static void slow_disk(void) {
+    if (pipe(disk) != 0)
+        abort();
+    pthread_t holder = begin(flush);
+    until_it_sleeps();
+    pthread_t waiter = begin(insert);
+    until_it_sleeps();
+    until_looked_at(10);
+    if (write(disk[1], "", 1) != 1)
+        abort();
+    pthread_join(holder, NULL);
+    pthread_join(waiter, NULL);
+}
+
 /* A semaphore in place of a mutex. */
 APART void *export_all(void *unused) {
     for (int i = 0; i < 10; i++) {
@@ -287,7 +321,7 @@ int main(int argc, char **argv) {
     } stalls[] = {
         {"two_orders", two_orders},       {"held_for_ever", held_for_ever}, {"exit_while_waiting", exit_while_waiting},
         {"convoy", convoy},               {"missed_wake_up", missed_wake_up}, {"pool_exhausted", pool_exhausted},
-        {"semaphore_as_mutex", semaphore_as_mutex}, {"chain", chain}, {"wrapper", wrapper}, {"process_shared", process_shared},
+        {"semaphore_as_mutex", semaphore_as_mutex}, {"chain", chain}, {"wrapper", wrapper}, {"process_shared", process_shared}, {"slow_disk", slow_disk},
     };
     for (size_t i = 0; argc > 1 && i < sizeof stalls / sizeof *stalls; i++)
         if (strcmp(argv[1], stalls[i].name) == 0) {

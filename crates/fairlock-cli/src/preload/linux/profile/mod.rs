@@ -24,7 +24,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
-use super::threads::{Threads, Totals};
+use super::threads::{Activities, Threads, Totals};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::output::complain;
@@ -49,7 +49,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
 }
 
 /// The clock of records.
-fn now() -> u64 {
+pub fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -71,6 +71,7 @@ pub struct Profile {
     processes: Vec<Process>,
     /// Whether others were recorded.
     idle: Idle,
+    doing: Activities,
 }
 
 /// Processes that took no lock.
@@ -168,7 +169,20 @@ impl Profile {
             true => Idle::Left,
             false => Idle::None,
         };
-        Self { idle, processes }
+        Self { idle, processes, doing: Activities::default() }
+    }
+
+    /// The same, with what threads were seen to do.
+    pub fn with(self, doing: Activities) -> Self {
+        Self { doing, ..self }
+    }
+
+    /// What a thread did for most of a time in which others waited for it, in words; none if that is too short to be
+    /// seen.
+    fn meanwhile(&self, thread: u32, since: u64, until: u64) -> Option<String> {
+        const SEEN_NS: u64 = 10_000_000;
+        let (what, percent) = self.doing.mostly(thread, since, until)?;
+        (until.saturating_sub(since) >= SEEN_NS).then(|| format!("{percent} % of it {what}"))
     }
 
     /// The holder that a wait was for, if it was a thread of another process, in words: with the place that took the
@@ -513,7 +527,11 @@ mod tests {
 
     #[test]
     fn numbers_of_a_damaged_record_are_no_panic_in_any_form() {
-        let profile = Profile { processes: vec![damaged(), damaged()], idle: Idle::None };
+        let profile = Profile {
+            processes: vec![damaged(), damaged()],
+            idle: Idle::None,
+            doing: Activities::default(),
+        };
         let most = crate::units::count(u64::MAX);
         let text = profile.text(false, None);
         assert!(text.contains(&format!("taken {most} times")), "{text}");

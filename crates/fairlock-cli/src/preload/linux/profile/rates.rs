@@ -160,7 +160,7 @@ fn table(locks: &[Since<'_>], passed: Duration) -> Table {
 mod tests {
     use fairlock_profile::{Contention, Lock, Record};
 
-    use super::super::{Callers, Files, Idle, Names, Process};
+    use super::super::{Activities, Callers, Files, Idle, Names, Process};
     use super::*;
 
     /// A process with many locks, each of which was taken so often, and waited for half as often.
@@ -187,7 +187,7 @@ mod tests {
         let names = Names::of(&record, &mut Files::default());
         let callers = Callers::default();
         let process = Process { names, record, callers, until_ns: None };
-        Profile { processes: vec![process], idle: Idle::None }
+        Profile { processes: vec![process], idle: Idle::None, doing: Activities::default() }
     }
 
     const SCREEN: Room = Room { columns: Some(80), rows: Some(24) };

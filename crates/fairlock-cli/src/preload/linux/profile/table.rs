@@ -175,6 +175,11 @@ fn waits(profile: &Profile) -> String {
             let held = held.unwrap_or_default();
             let by = at(wait.holder_stack);
             let _ = write!(text, "; {held}released by {} at {by}", wait.holder);
+            let held = wait.held_since_ns.zip(wait.held_until_ns);
+            let did = held.and_then(|(since, until)| {
+                profile.meanwhile(wait.holder, since.max(wait.began_ns), until)
+            });
+            did.into_iter().for_each(|did| _ = write!(text, ", {did}"));
             if let Some((other, waited)) = process.through(wait) {
                 let (waited, by) = (time(waited), at(other.holder_stack));
                 let other = Seen::of(process, other.lock).name();
