@@ -210,7 +210,8 @@ pub(crate) fn asleep<R>(
 /// The calling thread is about to end waits of others for what nobody holds at an address: see [`asleep`].
 #[inline(always)]
 pub(crate) fn wakes(address: usize) {
-    if is_on() && wait::may_be_asleep(address) {
+    // Relaxed: a thread that begins to wait meanwhile is woken by another call.
+    if is_on() && locks::asleep_at(address).load(Ordering::Relaxed) != 0 {
         wait::ends_sleep(address);
     }
 }

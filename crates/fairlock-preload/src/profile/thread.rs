@@ -15,7 +15,6 @@ use fairlock_profile::layout::{
 
 use super::file::Records;
 use super::stack::Memory;
-use super::wait::asleep_at;
 use super::word::{Waiting, ends};
 use super::{Target, enter_process, file, locks};
 use crate::process::index::mix;
@@ -668,7 +667,7 @@ impl Local {
             ends(&contention.now, began, at, false);
         }
         if !kind::is_lock(entry.kind.load(Ordering::Relaxed)) {
-            asleep_at(entry.address.load(Ordering::Relaxed) as usize)
+            locks::asleep_at(entry.address.load(Ordering::Relaxed) as usize)
                 .fetch_sub(1, Ordering::Relaxed);
         }
         self.note(Note { lock, stack, side, times: 1, waited, passed: 0, held: None });

@@ -2,7 +2,7 @@
 //! end waits.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use fairlock::platform::System;
 use fairlock_profile::layout::{
@@ -14,7 +14,6 @@ use super::file::Records;
 use super::thread::{self, Busy, Local, Note, Waited};
 use super::word::{Waiting, begins, charge_until, ends};
 use super::{THRESHOLD_NS, Target, file, locks, threshold};
-use crate::process::index::hash;
 use crate::thread::Preload;
 
 // Relaxed throughout: statistics, and some of them may be of different moments.
@@ -57,19 +56,6 @@ pub(super) fn asleep<R>(
 ) -> R {
     let begin = |local: &_| Begun::asleep(local, target);
     recorded(begin, wait, |begun, local, result| begun.wakes(local, errno(result))).0
-}
-
-/// How many threads are asleep, of all addresses that share a place.
-static ASLEEP: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
-
-pub(super) fn asleep_at(address: usize) -> &'static AtomicU32 {
-    &ASLEEP[hash(address) as usize % ASLEEP.len()]
-}
-
-/// Whether a thread may wait for what nobody holds at an address.
-#[inline(always)]
-pub(super) fn may_be_asleep(address: usize) -> bool {
-    asleep_at(address).load(RELAXED) != 0
 }
 
 /// Counts where waits at an address are ended, if there are any.
@@ -167,7 +153,7 @@ impl Begun {
         let at = Preload::now();
         let begun = Self { local, target, number, contention, stack, at, passed: 0 };
         begins(&contention.now, at);
-        asleep_at(target.address).fetch_add(1, RELAXED);
+        locks::asleep_at(target.address).fetch_add(1, RELAXED);
         begun.falls_asleep(local);
         Some(begun)
     }
@@ -187,7 +173,7 @@ impl Begun {
         local.wakes();
         let at = Preload::now();
         ends(&self.contention.now, self.at, at, false);
-        asleep_at(self.target.address).fetch_sub(1, RELAXED);
+        locks::asleep_at(self.target.address).fetch_sub(1, RELAXED);
         let how = match errno {
             _ if super::is_success(errno) => 0,
             ETIMEDOUT => side::GIVEN_UP,
@@ -495,6 +481,5 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
 
 pub(super) fn forget() {
     WAITS.forget();
-    ASLEEP.iter().for_each(|count| count.store(0, RELAXED));
     NUMBER.store(0, RELAXED);
 }

@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 use syscalls::x86_64::Sysno;
 
-use super::profile::now as monotonic_ns;
-
 use crate::preload::document::{InCall, OfThreads};
 use crate::preload::sum;
 use crate::units::{percent_of_tenths, time};
@@ -98,6 +96,12 @@ pub struct Activities {
     of: HashMap<u32, Vec<(u64, Doing)>>,
     /// The last look.
     until_ns: u64,
+}
+
+/// The clock of records, and of [`Activities`].
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// So many changes of what a thread does are remembered.

@@ -24,7 +24,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
-use super::threads::{Activities, Threads, Totals};
+use super::threads::{Activities, Threads, Totals, monotonic_ns};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::output::complain;
@@ -46,12 +46,6 @@ pub fn place() -> PathBuf {
 fn open(path: &Path) -> io::Result<fs::File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     fs::File::options().read(true).custom_flags(flags).open(path)
-}
-
-/// The clock of records.
-pub fn now() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn runs(pid: u32) -> bool {
@@ -136,7 +130,7 @@ impl Profile {
             match open(&path).and_then(fairlock_profile::load_file) {
                 Ok(record) => {
                     let names = Names::of(&record, files);
-                    let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(now));
+                    let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(monotonic_ns));
                     processes.push(Process {
                         names,
                         record,
@@ -157,7 +151,7 @@ impl Profile {
             process.until_ns = process.record.ended_ns.or(next).or(process.until_ns);
         }
         let last = processes.iter_mut().rfind(|it| Some(it.record.pid) == program);
-        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(now));
+        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(monotonic_ns));
         for process in &mut processes {
             process.until_ns.iter().for_each(|&until| process.record.count_waits_until(until));
         }
