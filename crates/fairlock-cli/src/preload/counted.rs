@@ -30,6 +30,9 @@ pub struct Counted {
     /// The thread inside as a writer, or zero.
     #[serde(default)]
     pub writer: u32,
+    /// Threads waited then.
+    #[serde(default)]
+    pub waiting: bool,
     #[serde(default)]
     pub events: BTreeMap<String, u64>,
 }

@@ -12,7 +12,7 @@ use libc::EINTR;
 use super::if_aligned;
 use crate::process;
 use crate::process::real::{self, Semaphore, Spin};
-use crate::profile::{self, Target};
+use crate::profile::{self, Of, Target};
 use crate::thread::{
     self,
     cancel::{self, whole},
@@ -23,6 +23,9 @@ fn errno(result: c_long) -> c_int {
     let failed = (result == -1).then(|| process::errno().get());
     failed.filter(|&errno| errno != EINTR).unwrap_or(0)
 }
+
+const SEMAPHORE: &Of = &Of::nobody(|_| kind::SEMAPHORE);
+const FUTEX: &Of = &Of::nobody(|_| kind::FUTEX);
 
 /// Waits by `wait`, which is glibc's.
 ///
@@ -44,7 +47,24 @@ pub(super) unsafe fn at_semaphore(
     }
     let wait = move || cancel::as_outside(wait);
     whole(move || {
-        profile::asleep(semaphore.addr(), |_| kind::SEMAPHORE, wait, |&result| errno(result.into()))
+        profile::asleep(semaphore.addr(), SEMAPHORE, wait, |&result| errno(result.into()))
+    })
+}
+
+/// Ends a wait at a semaphore.
+///
+/// # Safety
+/// A semaphore.
+#[inline(always)]
+pub(super) unsafe fn post(semaphore: Semaphore) -> c_int {
+    // SAFETY: the caller's promise.
+    let post = move || unsafe { real::sem_post(semaphore) };
+    if !profile::is_on() {
+        return post();
+    }
+    whole(move || {
+        profile::wakes(semaphore.addr());
+        cancel::as_outside(post)
     })
 }
 
@@ -115,6 +135,14 @@ unsafe extern "C-unwind" fn futex(
         libc::FUTEX_LOCK_PI,
         libc::FUTEX_LOCK_PI2,
     ];
+    const WAKES: [c_int; 6] = [
+        libc::FUTEX_WAKE,
+        libc::FUTEX_WAKE_BITSET,
+        libc::FUTEX_WAKE_OP,
+        libc::FUTEX_REQUEUE,
+        libc::FUTEX_CMP_REQUEUE,
+        libc::FUTEX_UNLOCK_PI,
+    ];
     // SAFETY: see above.
     let call =
         move || unsafe { real::syscall()(number, address, operation, value, until, second, third) };
@@ -124,8 +152,11 @@ unsafe extern "C-unwind" fn futex(
     whole(move || {
         let wait = || cancel::as_outside(call);
         if WAITS.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
-            profile::asleep(address, |_| kind::FUTEX, wait, |&result| errno(result))
+            profile::asleep(address, FUTEX, wait, |&result| errno(result))
         } else {
+            if WAKES.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
+                profile::wakes(address);
+            }
             wait()
         }
     })
@@ -188,7 +219,7 @@ pub(super) unsafe fn release_as_glibc(lock: Spin) -> bool {
 }
 
 fn target(lock: Spin) -> Target {
-    Target { address: lock.addr(), side: side::WRITE, kind: |_| kind::SPIN }
+    Target { address: lock.addr(), side: side::WRITE, of: const { &Of::nobody(|_| kind::SPIN) } }
 }
 
 pub(super) unsafe fn spin_lock(lock: Spin) -> c_int {

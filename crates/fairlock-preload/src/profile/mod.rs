@@ -21,8 +21,12 @@
 //! otherwise at least from when the first waiter came.
 //!
 //! At a condition nobody is waited for who holds something: such waits are counted like those for a lock, but
-//! charged to no holder, and not kept one by one. A thread that has nothing to do may wait there
-//! for ever, so the record also says where each thread waits now ([`asleep`]).
+//! charged to no holder, and not kept one by one; where other threads ended them is counted. A thread that has nothing to do may wait there
+//! for ever.
+//!
+//! What goes on is in the record, too: where each thread waits now, since when, and which thread held the lock
+//! then; and which of the locks that were waited for each thread has. So a program that stands still, or is
+//! killed, has said why.
 //!
 //! What is counted of short waits and of releases is noted first, where only this thread writes
 //! (`note`).
@@ -155,8 +159,23 @@ pub(crate) struct Target {
     pub(crate) address: usize,
     /// See [`fairlock_profile::layout::side`].
     pub(crate) side: u32,
+    /// One word: each acquisition has a target.
+    pub(crate) of: &'static Of,
+}
+
+/// What can be asked of locks of a type.
+pub(crate) struct Of {
     /// Returns what kind of lock is at an address.
     pub(crate) kind: fn(usize) -> u32,
+    /// Returns which thread holds the lock at an address alone; zero if none does, or that is not known.
+    pub(crate) owner: fn(usize) -> u32,
+}
+
+impl Of {
+    /// Of what nobody holds, as far as is known.
+    pub(crate) const fn nobody(kind: fn(usize) -> u32) -> Self {
+        Self { kind, owner: |_| 0 }
+    }
 }
 
 /// Takes a lock: `attempt` fails with EBUSY where `wait` would wait.
@@ -190,14 +209,23 @@ fn is_success(result: c_int) -> bool {
 #[inline(always)]
 pub(crate) fn asleep<R>(
     address: usize,
-    kind: fn(usize) -> u32,
+    of: &'static Of,
     wait: impl FnOnce() -> R,
     errno: impl FnOnce(&R) -> c_int,
 ) -> R {
     if is_on() {
-        wait::asleep(Target { address, side: side::WRITE, kind }, wait, errno)
+        wait::asleep(Target { address, side: side::WRITE, of }, wait, errno)
     } else {
         wait()
+    }
+}
+
+/// The calling thread is about to end waits of others for what nobody holds at an address: see [`asleep`].
+#[inline(always)]
+pub(crate) fn wakes(address: usize) {
+    // Relaxed: a thread that begins to wait meanwhile is woken by another call.
+    if is_on() && locks::asleep_at(address).load(Ordering::Relaxed) != 0 {
+        wait::ends_sleep(address);
     }
 }
 
@@ -229,10 +257,13 @@ pub(crate) struct Look(usize, u64);
 pub(crate) fn release(
     address: usize,
     wakes: impl FnOnce() -> bool,
-    stays_held: impl FnOnce() -> bool,
+    stays_held: impl Fn() -> bool,
 ) -> Option<Look> {
     if !thread::looks_at_releases() {
         return None;
+    }
+    if thread::has_taken(address) && !stays_held() {
+        thread::gives_back();
     }
     let wakes = wakes();
     if !(wakes || thread::looks_at_this_release()) || stays_held() {
