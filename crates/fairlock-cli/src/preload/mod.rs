@@ -4,7 +4,7 @@
 pub mod counted;
 pub mod document;
 #[cfg(target_os = "linux")]
-mod linux;
+pub mod linux;
 pub mod place;
 pub mod waited;
 

@@ -34,7 +34,7 @@ impl Place {
 
 /// `f(int)::{lambda(int)#1}::operator()(int) const` is `f::{lambda#1}`.
 fn without_arguments(name: &str) -> String {
-    let name = without_result(name).replace("(anonymous namespace)::", "");
+    let name = without_trait(without_result(name)).replace("(anonymous namespace)::", "");
     let name = name.replace("}::operator()", "}").replace(") const::", ")::");
     let (mut out, mut depth, mut rest) = (String::new(), 0_u32, name.as_str());
     while let Some(letter) = rest.chars().next() {
@@ -55,6 +55,26 @@ fn without_arguments(name: &str) -> String {
     }
     let out = out.trim_end_matches(" const").trim();
     if out.is_empty() { name } else { out.to_owned() }
+}
+
+/// `<Type as Trait>::method` of Rust is `Type::method`.
+fn without_trait(name: &str) -> String {
+    let Some(rest) = name.strip_prefix('<') else { return name.to_owned() };
+    let (mut depth, mut last) = (0, ' ');
+    let mut of_type = None;
+    for (at, letter) in rest.char_indices() {
+        match letter {
+            '>' if depth == 0 => {
+                return format!("{}{}", &rest[..of_type.unwrap_or(at)], &rest[at + 1..]);
+            }
+            '<' => depth += 1,
+            '>' if last != '-' => depth -= 1,
+            ' ' if depth == 0 && rest[at..].starts_with(" as ") => of_type = of_type.or(Some(at)),
+            _ => {}
+        }
+        last = letter;
+    }
+    name.to_owned()
 }
 
 /// `operator()` or `operator<<`, or of `operator bool` the word, if the text begins with such a name.
@@ -97,7 +117,13 @@ fn without_result(name: &str) -> &str {
 /// The place of a stack at which the program itself asked for the lock: the innermost function that is
 /// not a lock's.
 pub fn caller(stack: &[Place]) -> Option<&Place> {
-    stack.iter().find(|place| !is_wrapper(place)).or(stack.first())
+    caller_of(stack)
+}
+
+/// The same of any list of places.
+pub fn caller_of<'a>(stack: impl IntoIterator<Item = &'a Place> + Clone) -> Option<&'a Place> {
+    let mut places = stack.clone().into_iter();
+    places.find(|place| !is_wrapper(place)).or(stack.into_iter().next())
 }
 
 /// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
@@ -153,6 +179,9 @@ mod tests {
             ("std::vector<int> fill<int>(std::vector<int>&)", "fill"),
             ("Cache::operator bool() const", "Cache::operator bool"),
             ("(anonymous namespace)::f()", "f"),
+            ("<std::sys::futex::Mutex>::lock_contended", "std::sys::futex::Mutex::lock_contended"),
+            ("<alloc::sync::Arc<T> as core::ops::Drop>::drop", "alloc::sync::Arc::drop"),
+            ("<fn(A) -> B as F<(C,)>>::call", "fn -> B::call"),
         ] {
             assert_eq!(without_arguments(name), short);
         }

@@ -2,7 +2,7 @@
 
 mod both;
 mod library;
-mod profile;
+pub mod profile;
 mod program;
 mod report;
 mod survivors;

@@ -3,8 +3,8 @@
 mod asleep;
 mod folded;
 mod json;
-mod names;
-mod pprof;
+pub mod names;
+pub mod pprof;
 mod rates;
 mod table;
 mod trace;

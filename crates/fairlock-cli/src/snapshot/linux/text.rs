@@ -1,0 +1,218 @@
+//! A snapshot for people: deadlocks, then what is waited for, by how many threads, then the stacks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::waits;
+use crate::layout::{Column, NOTHING, Table, or_dash};
+use crate::preload::place::{self, Place};
+use crate::snapshot::document::{Content, OfThread, OfWait, Owner};
+use crate::units::{several, time};
+
+const NOTE: &str =
+    "asleep: the longest of these threads; ?: the thread's number is where a mutex would have it";
+
+/// So many threads of a group are named.
+const NAMED: usize = 3;
+/// So many functions of a stack are shown.
+const SHOWN: usize = 12;
+
+/// The whole text.
+pub fn text(content: &Content, width: Option<usize>) -> String {
+    let (deadlocks, stacks) = (deadlocks(content), stacks(content));
+    format!("{deadlocks}{}\n{stacks}", table(content).titled(&title(content), NOTE, width))
+}
+
+/// How many threads there are.
+pub fn title(content: &Content) -> String {
+    let name = place::file_name(&content.program);
+    let running = content.threads.iter().filter(|it| it.state == 'R').count();
+    let threads = several(content.threads.len(), "thread");
+    format!("{name} ({}): {threads}, {running} running", content.pid)
+}
+
+/// The deadlocks, a line each.
+pub fn deadlocks(content: &Content) -> String {
+    let mut text = String::new();
+    for circle in &content.deadlocks {
+        let is_guess = |tid: &u32| {
+            let wait = find(content, *tid).and_then(|it| it.waits.as_ref());
+            wait.is_some_and(|wait| matches!(wait.owner, Owner::Perhaps(_)))
+        };
+        let wait = |tid| find(content, tid)?.waits.as_ref();
+        let is_timed = circle.iter().any(|&tid| wait(tid).is_some_and(|wait| wait.timed));
+        let head = match (circle.iter().any(is_guess), is_timed) {
+            (true, _) => "DEADLOCK, probably",
+            (_, true) => "DEADLOCK until a deadline",
+            _ => "DEADLOCK",
+        };
+        let held = circle.iter().cycle().skip(circle.len() - 1);
+        let part = |(&tid, &before): (&u32, &u32)| {
+            let thread = find(content, tid)?;
+            let waits = what(thread.waits.as_ref()?);
+            let holds = match wait(before)? {
+                // A thread that others join holds nothing.
+                joins if joins.kind == "join" => String::new(),
+                wait => format!(" holds {},", what(wait)),
+            };
+            Some(format!("{}{}{holds} waits for {waits}", label(thread), at(thread)))
+        };
+        let parts: Vec<String> = circle.iter().zip(held).filter_map(part).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{head}: {}", parts.join("; "));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// What is waited for, in a few words.
+pub fn what(wait: &OfWait) -> String {
+    match (&*wait.kind, &*wait.name) {
+        (kind, "") => kind.to_owned(),
+        ("mutex" | "rwlock", name) => name.to_owned(),
+        ("join", name) => format!("the end of {name}"),
+        ("malloc", name) => format!("malloc's {name}"),
+        (kind, name) => format!("{kind} {name}"),
+    }
+}
+
+/// A row for each thing that is waited for.
+struct Group<'a> {
+    wait: Option<&'a OfWait>,
+    threads: Vec<&'a OfThread>,
+}
+
+/// The table of what is waited for.
+pub fn table(content: &Content) -> Table {
+    let mut groups = BTreeMap::new();
+    for thread in &content.threads {
+        let wait = thread.waits.as_ref();
+        // Waits for locks come first, then what most threads wait for.
+        let is_held = wait.is_none_or(|wait| wait.owner == Owner::Nobody);
+        let of = |wait: &OfWait| (what(wait), wait.address.clone());
+        let key = (is_held, wait.map(of), wait.is_none().then_some(thread.state));
+        groups
+            .entry(key)
+            .or_insert_with(|| Group { wait, threads: Vec::new() })
+            .threads
+            .push(thread);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((is_held, ..), group)| (*is_held, std::cmp::Reverse(group.threads.len())));
+    let groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
+    Table::of(
+        &groups,
+        [
+            (Column::place("waiting for"), &|group: &Group<'_>| {
+                let state = group.threads.first().map_or(' ', |thread| thread.state);
+                group.wait.map_or_else(|| without_wait(state).to_owned(), what)
+            }),
+            (Column::name("kind").rank(2), &|it| or_dash(it.wait, kind)),
+            (Column::figure("threads"), &|group| group.threads.len().to_string()),
+            (Column::figure("asleep").rank(3), &|group| {
+                or_dash(group.threads.iter().filter_map(|it| it.asleep_ns).max(), time)
+            }),
+            (Column::place("held by"), &|it| or_dash(it.wait, |wait| owner(content, &wait.owner))),
+            (Column::place("at"), &|group| {
+                or_dash(group.threads.iter().find_map(|it| caller(it)), |place| place.short())
+            }),
+            (Column::place("by"), &|group| labels(&group.threads)),
+        ],
+    )
+}
+
+fn kind(wait: &OfWait) -> String {
+    if wait.address.is_some() { wait.kind.clone() } else { "system call".to_owned() }
+}
+
+/// What a thread does that does not wait in a system call.
+fn without_wait(state: char) -> &'static str {
+    match state {
+        'R' => "(running)",
+        'T' | 't' => "(stopped)",
+        'Z' | 'X' => "(ended)",
+        _ => "(the kernel does not say)",
+    }
+}
+
+fn owner(content: &Content, owner: &Owner) -> String {
+    let named = |tid: u32| match find(content, tid) {
+        Some(thread) => match &thread.waits {
+            Some(wait) => format!("{}, {}", label(thread), what_it_does(wait)),
+            None => format!("{}, {}", label(thread), without_wait(thread.state)),
+        },
+        None => tid.to_string(),
+    };
+    match owner {
+        Owner::Nobody => NOTHING.to_owned(),
+        Owner::Thread(tid) => named(*tid),
+        Owner::Perhaps(tid) => format!("{} ?", named(*tid)),
+        Owner::Ended(tid) => format!("thread {tid}, which has ended"),
+        Owner::Elsewhere { process, .. } if *process == content.pid => {
+            "this process itself".to_owned()
+        }
+        Owner::Elsewhere { tid, process, name } if tid == process => {
+            format!("another process: {name} ({process})")
+        }
+        Owner::Elsewhere { tid, process, name } => {
+            format!("another process: {name} ({process}), thread {tid}")
+        }
+        Owner::Readers(readers) => several(*readers as usize, "reader"),
+        Owner::Unknown(why) => format!("not known: {why}"),
+    }
+}
+
+/// What the holder of a lock does itself.
+fn what_it_does(wait: &OfWait) -> String {
+    match &wait.address {
+        Some(_) => format!("which waits for {}", what(wait)),
+        None => format!("in {}", what(wait)),
+    }
+}
+
+fn find(content: &Content, tid: u32) -> Option<&OfThread> {
+    content.threads.iter().find(|thread| thread.tid == tid)
+}
+
+fn label(thread: &OfThread) -> String {
+    format!("{} ({})", thread.name, thread.tid)
+}
+
+fn labels(threads: &[&OfThread]) -> String {
+    let named: Vec<String> = threads.iter().take(NAMED).map(|thread| label(thread)).collect();
+    let more = threads.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    named.join(", ") + &more
+}
+
+/// The place at which the program itself asked for what it waits for.
+fn caller(thread: &OfThread) -> Option<&Place> {
+    waits::caller(thread.stack.iter().map(|frame| &frame.place))
+}
+
+fn at(thread: &OfThread) -> String {
+    caller(thread).map(|place| format!(" at {}", place.short())).unwrap_or_default()
+}
+
+/// The stacks, each with the threads that have it.
+fn stacks(content: &Content) -> String {
+    let mut stacks = BTreeMap::<String, Vec<&OfThread>>::new();
+    for thread in content.threads.iter().filter(|thread| !thread.stack.is_empty()) {
+        let guess = |is_guess| if is_guess { "?" } else { "" };
+        let name = |it: &crate::snapshot::document::Frame| it.place.short() + guess(it.is_guess);
+        let mut names: Vec<String> = thread.stack.iter().take(SHOWN).map(name).collect();
+        let more = thread.stack.len() - names.len();
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
+        stacks.entry(names.join(" ← ")).or_default().push(thread);
+    }
+    let mut text = String::new();
+    for (stack, threads) in stacks {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}: {stack}", labels(&threads));
+    }
+    text
+}
