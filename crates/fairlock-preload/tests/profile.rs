@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -425,6 +426,19 @@ fn a_map_with_more_code_than_is_remembered_is_not_read_all_the_time() {
     assert!(taken(&folder) <= 16 << 20, "{}", taken(&folder));
 }
 
+#[test]
+fn a_file_is_as_long_as_it_must_be() {
+    let length = |test| {
+        let folder = folder(&format!("profile_length_{test}"));
+        succeeds(&mut observed(test, &folder));
+        assert_eq!(the_record(&folder).lost, 0);
+        fs::read_dir(&folder).unwrap().next().unwrap().unwrap().metadata().unwrap().len()
+    };
+    assert_eq!(length("takes_once"), 16 << 20);
+    let long = length("million");
+    assert!((64 << 20..=256 << 20).contains(&long), "{long}");
+}
+
 /// What finds no room is counted as lost, and the rest can be read.
 #[test]
 fn a_file_that_may_not_grow_has_what_fits() {
@@ -508,6 +522,71 @@ fn a_mutex_has_nothing_of_a_condition_that_was_at_its_place() {
     }
 }
 
+/// The record of a program that has killed itself.
+fn of_the_killed(test: &str, way: Way, folder: &Path) -> Record {
+    let output = way(test, folder).output().unwrap();
+    assert_eq!(output.status.signal(), Some(9), "{output:?}");
+    the_record(folder)
+}
+
+#[test]
+fn a_deadlock_is_in_the_record_of_a_killed_program() {
+    for (name, way) in WAYS {
+        let record = of_the_killed("deadlock", way, &folder(&format!("profile_deadlock_{name}")));
+        let [deadlock] = &record.deadlocks()[..] else { panic!("{:?}", record.threads) };
+        let mut names: Vec<&str> =
+            deadlock.iter().map(|&at| record.threads[at].name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["first", "second"]);
+        for &at in deadlock {
+            let asleep = record.threads[at].asleep.as_ref().unwrap();
+            assert!(asleep.since_ns > record.began_ns && !record.stack(asleep.stack).is_empty());
+            // Each took its first one where nobody waited.
+            let held = record.held_now(asleep.lock).unwrap();
+            let frames = [held.first_stack, asleep.stack].map(|it| record.stack(it));
+            assert!(held.thread != record.threads[at].tid && frames[0].len() >= 2, "{held:?}");
+            assert_ne!(frames[0], frames[1]);
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_has_waited_holds_the_lock_while_others_wait() {
+    for (name, way) in WAYS {
+        let record = of_the_killed("kept", way, &folder(&format!("profile_kept_{name}")));
+        let lock = record.locks.iter().position(|lock| lock.contention.is_some()).unwrap();
+        let [(waiter, asleep)] = record.waiting(lock)[..] else { panic!("{:?}", record.threads) };
+        let held = record.held_now(lock).unwrap();
+        assert!(held.thread != waiter.tid && held.thread != record.pid, "{held:?}");
+        assert!(held.is_exact && held.since_ns > Some(asleep.since_ns.min(record.began_ns)));
+        assert_eq!(record.stack(held.stack), record.stack(asleep.stack), "where it was taken");
+    }
+}
+
+#[test]
+fn a_lock_that_was_taken_again_is_still_held() {
+    let ended = || {
+        let folder = folder("profile_taken_again");
+        let output = observed("taken_again", &folder).output().unwrap();
+        (output.status.code() != Some(75)).then_some(folder)
+    };
+    let folder = std::iter::repeat_with(ended).find_map(|ended| ended).unwrap();
+    let record = the_record(&folder);
+    let lock = record.locks.iter().position(|lock| lock.contention.is_some()).unwrap();
+    assert_eq!(record.held_now(lock).unwrap().thread, record.pid);
+}
+
+#[test]
+fn a_writer_is_known_to_those_that_wait() {
+    for (name, way) in WAYS {
+        let record = of_the_killed("written", way, &folder(&format!("profile_written_{name}")));
+        let lock = record.locks.iter().position(|lock| lock.kind == kind::RWLOCK).unwrap();
+        let reads: Vec<bool> = record.waiting(lock).iter().map(|(_, it)| it.reads).collect();
+        assert_eq!(reads, [true, false]);
+        assert_eq!(record.held_now(lock).unwrap().thread, record.pid);
+    }
+}
+
 #[test]
 fn waits_in_vain_are_told_from_the_others() {
     let folder = folder("profile_in_vain");
@@ -517,6 +596,32 @@ fn waits_in_vain_are_told_from_the_others() {
     let found = mutex.contention.as_ref().unwrap();
     assert_eq!((mutex.writes, found.given_up, found.writes), (2, 1, 0));
     assert!(record.waits[0].given_up && record.waits[0].holder == 0);
+}
+
+#[test]
+fn why_there_is_no_record_is_said() {
+    let folder = folder("profile_why");
+    fs::write(folder.join("file"), "").unwrap();
+    let said = |path: &Path, limit: &str| {
+        // Not for the shell, too.
+        let script = format!("{limit}; LD_PRELOAD=$LIBRARY exec \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).arg(program()).arg("waits");
+        shell.env("FAIRLOCK_PROFILE", path).env("FAIRLOCK_OBSERVE", "1");
+        shell.env("LIBRARY", common::library());
+        let text = String::from_utf8(succeeds(&mut shell).stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let path = folder.join("");
+    for (path, limit, reason) in [
+        (path.clone(), "ulimit -f 100", "ulimit -f"),
+        (path.join("no/folder"), ":", "does not exist"),
+        (path.join("file/in/it"), ":", "does not exist"),
+    ] {
+        let text = said(&path, limit);
+        assert!(text.starts_with("fairlock: no record: ") && text.contains(reason), "{text}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// No file is longer.
@@ -21,11 +21,15 @@ pub const CELLS: usize = 1024;
 /// each in one of so many cells, which follow each other.
 pub const WAYS: usize = 4;
 /// So much a thread notes before it counts it where all threads count.
-pub const NOTES: usize = 64;
+pub const NOTES: usize = 56;
 /// So many of the longest waits are kept for each lock.
 pub const WORST: usize = 4;
 /// Of so many magnitudes of a hold, each twice the one before, the last is kept for each lock.
 pub const MAGNITUDES: usize = 24;
+/// So many holds of a thread are timed at a time; see [`ThreadEntry::holds`].
+pub const HOLDS: usize = 4;
+/// Of so many of its locks a thread notes where it took them first; see [`ThreadEntry::firsts`].
+pub const FIRSTS: usize = 32;
 /// A stack has no more frames.
 pub const DEEPEST: usize = 64;
 
@@ -301,8 +305,16 @@ pub struct ThreadEntry {
     pub tid: AtomicU32,
     /// How many of its cells it uses. The file may have no room for the others yet.
     pub places: AtomicU32,
-    /// Where it waits now for what nobody holds.
+    /// Its name when it waited first, or for long: sixteen bytes, a text that ends with a zero.
+    pub name: [AtomicU64; 2],
+    /// What it waits for now.
     pub asleep: AsleepEntry,
+    /// What it holds: of the locks that it waited for, or that it took while others waited, those that it has now. The
+    /// first is the last one that is not timed. A lock that was taken while nobody waited is seldom here: the threads
+    /// that wait for it say who holds it.
+    pub holds: [HoldingEntry; 1 + HOLDS],
+    /// Where it took a lock first, the last one whose number leaves the same rest.
+    pub firsts: [FirstEntry; FIRSTS],
     /// What it knows of waits, and has not counted elsewhere yet.
     pub notes: [NoteEntry; NOTES],
     /// What it has taken, of each lock.
@@ -319,6 +331,32 @@ pub struct AsleepEntry {
     pub stack: AtomicU32,
     /// When the wait began.
     pub since_ns: AtomicU64,
+    /// See [`side`].
+    pub side: AtomicU32,
+    /// The thread that held the lock alone then; zero: not known.
+    pub holder: AtomicU32,
+}
+
+/// A lock that a thread holds.
+#[repr(C)]
+#[derive(Debug)]
+pub struct HoldingEntry {
+    /// The number of the lock and one; zero: none. Stored last.
+    pub lock: AtomicU32,
+    /// Where the thread took it; zero: not known.
+    pub stack: AtomicU32,
+    /// Since when; zero: not known.
+    pub since_ns: AtomicU64,
+}
+
+/// Where a thread took a lock first.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FirstEntry {
+    /// The number of the lock and one; zero: none. Stored last.
+    pub lock: AtomicU32,
+    /// Where.
+    pub stack: AtomicU32,
 }
 
 /// A short wait that has ended, or a release: not yet counted in the [`ContentionEntry`] and the

@@ -7,8 +7,8 @@
 //! # The file
 //!
 //! A [`Header`](layout::Header), then chunks one behind the other, each a
-//! [`Chunk`](layout::Chunk) header and its entries, which are all of one kind. The file is sparse, and
-//! much longer than what is in use of it. All numbers are in
+//! [`Chunk`](layout::Chunk) header and its entries, which are all of one kind. The file is sparse,
+//! and longer than what is in use of it. All numbers are in
 //! the order of x86. Times are nanoseconds of `CLOCK_MONOTONIC`. What an entry of each kind is,
 //! [`layout`] says. A reader refuses a file of another [`VERSION`](layout::VERSION).
 //!
@@ -20,8 +20,10 @@ use fairlock_testing as _; // the watchdog
 
 pub mod buckets;
 pub mod layout;
+mod now;
 mod read;
 mod record;
 
+pub use now::Held;
 pub use read::{Error, load, load_file};
-pub use record::{Asleep, AtPlace, Contention, Lock, Module, Record, Thread, Wait};
+pub use record::{Asleep, AtPlace, Contention, Holding, Lock, Module, Record, Thread, Wait};

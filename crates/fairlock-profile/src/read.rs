@@ -9,11 +9,11 @@ use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
-    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, ENDED, Header, LONGEST,
-    LockEntry, MAGIC, NOTES, NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION,
-    WORST, WaitEntry, side,
+    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, ENDED, FIRSTS,
+    FirstEntry, HOLDS, Header, HoldingEntry, LONGEST, LockEntry, MAGIC, NOTES, NoteEntry, Now,
+    PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
 };
-use crate::record::{Asleep, AtPlace, Contention, Lock, Module, Record, Thread, Wait};
+use crate::record::{Asleep, AtPlace, Contention, Holding, Lock, Module, Record, Thread, Wait};
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -216,15 +216,20 @@ impl Record {
     fn take_thread(&mut self, bytes: &[u8], at: usize) {
         let tid = field!(bytes, at, ThreadEntry, tid: u32);
         if tid != 0 {
-            let at = at + offset_of!(ThreadEntry, asleep);
-            let lock = field!(bytes, at, AsleepEntry, lock: u32) as usize;
-            let asleep = Asleep {
-                lock: lock.wrapping_sub(1),
-                stack: field!(bytes, at, AsleepEntry, stack: u32),
-                since_ns: field!(bytes, at, AsleepEntry, since_ns: u64),
-            };
-            let asleep = Some(asleep).filter(|asleep| asleep.lock < self.locks.len());
-            self.threads.push(Thread { tid, asleep });
+            let name = at + offset_of!(ThreadEntry, name);
+            let name = text(bytes.get(name..name + 16).unwrap_or_default());
+            let asleep = Some(asleep(bytes, at + offset_of!(ThreadEntry, asleep)))
+                .filter(|asleep| asleep.lock < self.locks.len());
+            let holds = at + offset_of!(ThreadEntry, holds);
+            let holds = (0..=HOLDS).map(|n| holding(bytes, holds + n * size_of::<HoldingEntry>()));
+            let holds = holds.filter(|holding| holding.lock < self.locks.len()).collect();
+            let firsts = at + offset_of!(ThreadEntry, firsts);
+            let firsts = (0..FIRSTS).map(|n| firsts + n * size_of::<FirstEntry>()).map(|at| {
+                let lock = (field!(bytes, at, FirstEntry, lock: u32) as usize).wrapping_sub(1);
+                (lock, field!(bytes, at, FirstEntry, stack: u32))
+            });
+            let firsts = firsts.filter(|&(lock, _)| lock < self.locks.len()).collect();
+            self.threads.push(Thread { tid, name, asleep, holds, firsts });
         }
         for index in 0..CELLS {
             let at = at + offset_of!(ThreadEntry, cells) + index * size_of::<Cell>();
@@ -290,7 +295,11 @@ impl Record {
         });
         let of_places = self.waiters.iter().chain(&self.holders).map(|place| place.stack);
         let of_waits = self.waits.iter().flat_map(|wait| [wait.stack, wait.holder_stack]);
-        let of_threads = self.threads.iter().filter_map(|it| Some(it.asleep.as_ref()?.stack));
+        let of_threads = self.threads.iter().flat_map(|thread| {
+            let holds = thread.holds.iter().map(|holding| holding.stack);
+            let firsts = thread.firsts.iter().map(|&(_, stack)| stack);
+            thread.asleep.iter().map(|asleep| asleep.stack).chain(holds).chain(firsts)
+        });
         let all = of_locks.chain(of_places).chain(of_waits).chain(of_threads);
         let named = all.filter(|&number| number != 0);
         let numbers: std::collections::BTreeSet<u32> = named.collect();
@@ -379,6 +388,24 @@ fn lock(bytes: &[u8], at: usize) -> Lock {
     }
 }
 
+fn asleep(bytes: &[u8], at: usize) -> Asleep {
+    Asleep {
+        lock: (field!(bytes, at, AsleepEntry, lock: u32) as usize).wrapping_sub(1),
+        stack: field!(bytes, at, AsleepEntry, stack: u32),
+        since_ns: field!(bytes, at, AsleepEntry, since_ns: u64),
+        reads: field!(bytes, at, AsleepEntry, side: u32) & side::READ != 0,
+        holder: field!(bytes, at, AsleepEntry, holder: u32),
+    }
+}
+
+fn holding(bytes: &[u8], at: usize) -> Holding {
+    Holding {
+        lock: (field!(bytes, at, HoldingEntry, lock: u32) as usize).wrapping_sub(1),
+        stack: field!(bytes, at, HoldingEntry, stack: u32),
+        since_ns: unless_zero(field!(bytes, at, HoldingEntry, since_ns: u64)),
+    }
+}
+
 fn contention(bytes: &[u8], at: usize) -> Contention {
     let counts = |from: usize| -> Vec<u64> {
         (0..buckets::COUNT).map(|index| u32_at(bytes, at + from + index * 4).into()).collect()
@@ -389,7 +416,10 @@ fn contention(bytes: &[u8], at: usize) -> Contention {
     });
     let mut worst: Vec<Wait> = worst.collect();
     worst.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
+    let now = at + offset_of!(ContentionEntry, now);
     Contention {
+        released_ns: field!(bytes, now, Now, released_ns: u64),
+        held_since_ns: field!(bytes, now, Now, waited_since_ns: u64),
         longest_ns: field!(bytes, at, ContentionEntry, longest_ns: u64),
         passed: field!(bytes, at, ContentionEntry, passed: u64),
         most_passed: field!(bytes, at, ContentionEntry, most_passed: u64),
@@ -490,6 +520,14 @@ mod tests {
         let asleep = threads + offset_of!(ThreadEntry, asleep);
         put32(&mut bytes, asleep + offset_of!(AsleepEntry, lock), 1);
         put64(&mut bytes, asleep + offset_of!(AsleepEntry, since_ns), 99);
+        put32(&mut bytes, asleep + offset_of!(AsleepEntry, holder), 79);
+        let holds = threads + offset_of!(ThreadEntry, holds) + HOLDS * size_of::<HoldingEntry>();
+        put32(&mut bytes, holds + offset_of!(HoldingEntry, lock), 2);
+        put64(&mut bytes, holds + offset_of!(HoldingEntry, since_ns), 98);
+        let firsts = threads + offset_of!(ThreadEntry, firsts) + size_of::<FirstEntry>();
+        put32(&mut bytes, firsts + offset_of!(FirstEntry, lock), 2);
+        put32(&mut bytes, firsts + offset_of!(FirstEntry, stack), 7);
+        bytes[threads + offset_of!(ThreadEntry, name)..][..6].copy_from_slice(b"worker");
         let cell = threads + offset_of!(ThreadEntry, cells) + 5 * size_of::<Cell>();
         put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000 | ENDED);
         put64(&mut bytes, cell + offset_of!(Cell, reads), 4);
@@ -555,8 +593,13 @@ mod tests {
         assert!(places.iter().all(|places| places.len() == 1 && places[0].lock == 1));
         assert_eq!((found.writes, found.waited_ns, record.holders[0].waited_ns), (5, 65, 60));
         assert_eq!(record.stack(found.worst[0].stack), [0xaaaa, 0xbbbb]);
-        let asleep = Asleep { lock: 0, stack: 0, since_ns: 99 };
-        assert_eq!(record.threads, [Thread { tid: 78, asleep: Some(asleep) }]);
+        let asleep = Asleep { lock: 0, since_ns: 99, holder: 79, ..Asleep::default() };
+        let holds = vec![Holding { lock: 1, stack: 0, since_ns: Some(98) }];
+        let name = "worker".to_owned();
+        assert_eq!(
+            record.threads,
+            [Thread { tid: 78, name, asleep: Some(asleep), holds, firsts: vec![(1, 7)] }]
+        );
         let module = &record.modules[0];
         assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));
         assert_eq!(module.path, "/lib/a b.so");
@@ -598,9 +641,14 @@ mod tests {
             // Readers look the locks up.
             let asleep =
                 record.threads.iter().filter_map(|thread| Some(thread.asleep.as_ref()?.lock));
-            let named = places.chain(waits.map(|wait| wait.lock)).chain(asleep);
+            let holds = record.threads.iter().flat_map(|thread| &thread.holds).map(|it| it.lock);
+            let firsts = record.threads.iter().flat_map(|thread| &thread.firsts).map(|it| it.0);
+            let named = places.chain(waits.map(|wait| wait.lock)).chain(asleep).chain(holds);
+            let named = named.chain(firsts);
             assert!(named.into_iter().all(|at| at < record.locks.len()));
             found().for_each(|found| _ = found.waits());
+            (0..record.locks.len()).for_each(|lock| _ = record.held_now(lock));
+            record.deadlocks();
         };
         let bytes = file();
         for end in (0..bytes.len()).step_by(7) {

@@ -39,8 +39,11 @@ pub struct Record {
     pub waits: Vec<Wait>,
     /// What is mapped, and what was before code was unloaded.
     pub modules: Vec<Module>,
-    /// Those that run.
+    /// Those that run, or ran when the process was killed.
     pub threads: Vec<Thread>,
+    /// Which thread holds a lock, by the lock's number: what the lock itself says in the memory of a process that runs.
+    /// No file has that. [`Record::held_now`] believes it first.
+    pub owners: BTreeMap<usize, u32>,
     pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -103,6 +106,10 @@ pub struct Contention {
     pub holds_by_time: Vec<u64>,
     /// The longest waits, the longest first.
     pub worst: Vec<Wait>,
+    /// When the lock was released last while others waited, as far as that was looked at; zero: never.
+    pub released_ns: u64,
+    /// A time from which the lock was held until now by one thread, if somebody waits and that is known; or zero.
+    pub held_since_ns: u64,
 }
 
 impl Contention {
@@ -213,8 +220,25 @@ pub struct Module {
 pub struct Thread {
     /// Its number.
     pub tid: u32,
-    /// Where it waits for what nobody holds.
+    /// Its name when it waited first, or for long; empty if it has not.
+    pub name: String,
+    /// What it waits for.
     pub asleep: Option<Asleep>,
+    /// What it holds, as far as it waited for that, or took it while others waited.
+    pub holds: Vec<Holding>,
+    /// Where it took locks first: their numbers, and stacks. Not all of them.
+    pub firsts: Vec<(usize, u32)>,
+}
+
+/// A lock that a thread held.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// The number of the lock.
+    pub lock: usize,
+    /// Where the thread took it; zero: not known.
+    pub stack: u32,
+    /// Since when, if that is known.
+    pub since_ns: Option<u64>,
 }
 
 /// A wait that had not ended.
@@ -226,4 +250,8 @@ pub struct Asleep {
     pub stack: u32,
     /// When the wait began.
     pub since_ns: u64,
+    /// It is for reading.
+    pub reads: bool,
+    /// The thread that held the lock alone then; zero: not known.
+    pub holder: u32,
 }

@@ -116,6 +116,31 @@ pub struct OfProcess {
     pub waits: Vec<OfWait>,
     #[serde(default)]
     pub asleep: Vec<OfSleep>,
+    /// Threads of which each waits for what the next one holds, and the last for what the first one holds.
+    #[serde(default)]
+    pub deadlocks: Vec<Vec<OfDeadlocked>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct OfDeadlocked {
+    pub thread: u32,
+    pub name: String,
+    pub holds: String,
+    pub waits_for: String,
+    pub waiter: Vec<Place>,
+}
+
+/// The thread that holds a lock now.
+#[derive(Serialize, Deserialize)]
+pub struct OfHolder {
+    pub thread: u32,
+    pub name: String,
+    /// For how long, as far as that is known.
+    pub held_ns: Option<u64>,
+    /// It is not known that it was longer.
+    pub exact: bool,
+    /// Where the thread waits, or else took the lock.
+    pub stack: Vec<Place>,
 }
 
 /// What threads waited for that nobody holds: a condition, a semaphore or a futex.
@@ -160,6 +185,15 @@ pub struct OfLock {
     pub hold_longest_ns: u64,
     pub waiters: Vec<AtStack>,
     pub holders: Vec<AtStack>,
+    /// Threads that waited when the record was read; `waits` has them, too.
+    #[serde(default)]
+    pub waiting_now: u64,
+    /// How long the first of them had waited.
+    #[serde(default)]
+    pub waiting_now_longest_ns: Option<u64>,
+    /// The holder, if threads wait.
+    #[serde(default)]
+    pub held_now: Option<OfHolder>,
 }
 
 impl OfLock {

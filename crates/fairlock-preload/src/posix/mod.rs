@@ -578,7 +578,13 @@ unsafe fn at_once_or(
 }
 
 fn target(lock: Rwlock, side: u32) -> Target {
-    Target { address: lock.addr(), side, kind: |_| layout::kind::RWLOCK }
+    // SAFETY: called while the lock is being taken; the word may be at any address.
+    let owner = |lock| unsafe {
+        let lock = core::ptr::with_exposed_provenance::<u32>(lock);
+        lock.byte_add(offset_of!(Lock, writer)).read_unaligned()
+    };
+    let address = lock.expose_provenance();
+    Target { address, side, kind: |_| layout::kind::RWLOCK, owner }
 }
 
 #[inline(always)]

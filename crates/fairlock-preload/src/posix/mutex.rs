@@ -430,7 +430,9 @@ unsafe fn kind_of(mutex: usize) -> MutexKind {
 }
 
 fn target(mutex: real::Mutex) -> Target {
-    Target { address: mutex.expose_provenance(), side: side::WRITE, kind: kind_at }
+    // SAFETY: called while the mutex is being taken.
+    let owner = |mutex| unsafe { word(mutex, offset_of!(Mutex, words.owner)) };
+    Target { address: mutex.expose_provenance(), side: side::WRITE, kind: kind_at, owner }
 }
 
 fn kind_at(mutex: usize) -> u32 {

@@ -188,7 +188,7 @@ pub(super) unsafe fn release_as_glibc(lock: Spin) -> bool {
 }
 
 fn target(lock: Spin) -> Target {
-    Target { address: lock.addr(), side: side::WRITE, kind: |_| kind::SPIN }
+    Target { address: lock.addr(), side: side::WRITE, kind: |_| kind::SPIN, owner: |_| 0 }
 }
 
 pub(super) unsafe fn spin_lock(lock: Spin) -> c_int {

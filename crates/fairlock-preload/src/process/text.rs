@@ -50,6 +50,14 @@ impl<const N: usize> Text<N> {
         numbered
     }
 
+    /// What a symbolic link says; nothing if it is none.
+    pub(crate) fn set_to_link(&mut self, link: &CStr) {
+        // SAFETY: a C string, and room for as many bytes as it says.
+        let len = unsafe { libc::readlink(link.as_ptr(), self.bytes.as_mut_ptr().cast(), N - 1) };
+        self.len = usize::try_from(len).unwrap_or(0);
+        self.bytes[self.len] = 0;
+    }
+
     pub(crate) fn set_to_working_folder(&mut self) -> bool {
         // SAFETY: there is room for as many bytes as it says.
         if unsafe { libc::getcwd(self.bytes.as_mut_ptr().cast(), N) }.is_null() {

@@ -1,8 +1,9 @@
-//! The file of this process, made at the greatest length that it may come to have. As much of it is mapped
-//! as is in use, in one mapping that grows: what is mapped, `mlockall` makes take memory, and it fails for
-//! who may not lock as much. The file is closed at once, so a program that closes files that it did not open,
-//! or changes its user or its root, still has it.
+//! The file of this process. As much of it is mapped as is in use, in one mapping that grows: what is mapped,
+//! `mlockall` makes take memory, and it fails for a process that may not lock as much. The file is closed as soon as it
+//! is mapped, so a program that closes files that it did not open, or changes its user or its root, still has it. It is
+//! opened again only to make it longer than [`AT_FIRST`].
 
+use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write;
 use core::marker::PhantomData;
@@ -18,11 +19,13 @@ use crate::process::text::Text;
 use crate::process::{self, clock, config};
 use crate::thread::Preload;
 
-/// A file that may not become this long is none.
-const SHORTEST: usize = 16 << 20;
+/// The length of a new file, which is sparse. In bytes; compared with what is in use of it.
+const AT_FIRST: usize = 16 << 20;
+/// A file that may not become this long is not made. In bytes; compared with what the process may write.
+const SHORTEST: usize = 1 << 20;
 
 static START: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
-/// How long the file may become.
+/// How long the file is.
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 /// How much of it is mapped. Not [`Header::used`]: a forked child shares that with its parent.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -54,12 +57,15 @@ pub(super) fn open(parent: u32) -> bool {
         unsafe { memory::unmap(old.cast(), mapped) };
     }
     let Some(path) = config::variable(c"FAIRLOCK_PROFILE") else { return false };
-    let Some((file, length)) = create(path) else {
-        // Where a parent could, the folder is gone, and the child is nobody's concern any more.
-        if parent == 0 {
-            process::say("fairlock: cannot make the file that FAIRLOCK_PROFILE names\n");
+    let (file, length) = match create(path) {
+        Ok(made) => made,
+        Err(why) => {
+            // Where a parent could, the folder is gone, and the child is nobody's concern any more.
+            if parent == 0 {
+                process::say(why);
+            }
+            return false;
         }
-        return false;
     };
     let (rights, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
@@ -94,12 +100,19 @@ pub(super) fn open(parent: u32) -> bool {
     true
 }
 
-/// Makes a new file, as long as it may become. In a folder it is named by the process's number, and
+/// Makes a new file; in words, why there is none. In a folder it is named by the process's number, and
 /// another one if there is such a file, as after `exec`.
-fn create(path: &CStr) -> Option<(c_int, usize)> {
+fn create(path: &CStr) -> Result<(c_int, usize), &'static str> {
     // SAFETY: no arguments.
     let pid = unsafe { libc::getpid() };
     let mut name = Text::EMPTY;
+    let length = AT_FIRST.min(longest());
+    if length < SHORTEST {
+        return Err(
+            "fairlock: no record: the limit of the length of files (ulimit -f, LimitFSIZE) is less than the 1 MiB \
+                    that it begins with\n",
+        );
+    }
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     let mut file = None;
     for attempt in 0..1000 {
@@ -110,17 +123,91 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
             break;
         }
     }
-    let file = file?;
-    let mut length = longest();
-    while length >= SHORTEST {
-        // SAFETY: numbers.
-        if unsafe { libc::ftruncate(file, length as i64) } == 0 {
-            return Some((file, length));
+    let file = file.ok_or_else(|| match process::errno().get() {
+        libc::ENOENT | libc::ENOTDIR => {
+            "fairlock: no record: the folder of FAIRLOCK_PROFILE does not exist (in a chroot or a container it must be made \
+             there)\n"
         }
-        length /= 2;
+        libc::EACCES | libc::EPERM => {
+            "fairlock: no record: the program's user may not write to the folder of FAIRLOCK_PROFILE\n"
+        }
+        libc::EROFS => "fairlock: no record: the folder of FAIRLOCK_PROFILE cannot be written to: it is mounted read-only\n",
+        libc::ENOSPC | libc::EDQUOT => "fairlock: no record: the file system of FAIRLOCK_PROFILE is full\n",
+        libc::EMFILE | libc::ENFILE => "fairlock: no record: the process may not open one more file (ulimit -n)\n",
+        _ => "fairlock: cannot make the file that FAIRLOCK_PROFILE names\n",
+    })?;
+    remember(file);
+    // SAFETY: numbers.
+    if unsafe { libc::ftruncate(file, length as i64) } == 0 {
+        return Ok((file, length));
     }
     process::close(file);
-    None
+    Err("fairlock: no record: its file system allows no file of 16 MiB\n")
+}
+
+/// What the file is when it is opened again: its path, device and inode, and whether system calls were filtered when it
+/// was made.
+struct Again {
+    path: Path,
+    identity: Option<(u64, u64)>,
+    filtered: c_int,
+}
+
+/// Written while `OPENING` is held, and read while [`MUTEX`] is, when there is a file.
+static AGAIN: Shared<Again> =
+    Shared(UnsafeCell::new(Again { path: Path::EMPTY, identity: None, filtered: 0 }));
+
+struct Shared<T>(UnsafeCell<T>);
+
+// SAFETY: see `AGAIN`.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// The device and the inode of an open file.
+fn identity(file: c_int) -> Option<(u64, u64)> {
+    // SAFETY: plain data; then it is written.
+    unsafe {
+        let mut found: libc::stat = core::mem::zeroed();
+        (libc::fstat(file, &mut found) == 0).then_some((found.st_dev, found.st_ino))
+    }
+}
+
+/// Whether system calls are filtered: a filter may end a process that opens a file.
+fn filtered() -> c_int {
+    // SAFETY: no further arguments.
+    unsafe { libc::prctl(libc::PR_GET_SECCOMP) }
+}
+
+/// Keeps what [`lengthen`] needs of the new file.
+fn remember(file: c_int) {
+    // SAFETY: one thread at a time makes a file, and no other one reads this before there is one.
+    let again = unsafe { &mut *AGAIN.0.get() };
+    let mut link = Text::<32>::EMPTY;
+    let _ = write!(link, "/proc/self/fd/{file}");
+    again.path.set_to_link(link.as_c_str());
+    (again.identity, again.filtered) = (identity(file), filtered());
+}
+
+/// Makes the file long enough, which is at least twice as long; false if that cannot be. For a thread that has [`MUTEX`].
+#[cold]
+#[inline(never)] // its frame is large
+fn lengthen(needed: usize) -> bool {
+    let length = needed.next_power_of_two().min(longest());
+    // SAFETY: there is a file, and the thread has the mutex.
+    let again = unsafe { &*AGAIN.0.get() };
+    if length < needed || filtered() != again.filtered {
+        return false;
+    }
+    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let Some(file) = process::open(again.path.as_c_str(), flags) else { return false };
+    // Another file may be there by now.
+    let is_it = again.identity.is_some() && identity(file) == again.identity;
+    // SAFETY: numbers.
+    let done = is_it && unsafe { libc::ftruncate(file, length as i64) } == 0;
+    process::close(file);
+    if done {
+        LENGTH.store(length, Ordering::Relaxed);
+    }
+    done
 }
 
 type Path = Text<{ libc::PATH_MAX as usize }>;
@@ -214,7 +301,7 @@ pub(super) fn add_chunk(
     let _guard = MUTEX.lock();
     let at = header.used.load(Ordering::Relaxed) as usize;
     let bytes = (size_of::<Chunk>() + entry * capacity as usize).next_multiple_of(PAGE);
-    if at + bytes > LENGTH.load(Ordering::Relaxed) {
+    if at + bytes > LENGTH.load(Ordering::Relaxed) && !lengthen(at + bytes) {
         return None;
     }
     let file = ptr::from_ref(header).cast::<u8>().cast_mut();

@@ -22,7 +22,11 @@
 //!
 //! At a condition nobody is waited for who holds something: such waits are counted like those for a lock, but
 //! charged to no holder, and not kept one by one. A thread that has nothing to do may wait there
-//! for ever, so the record also says where each thread waits now ([`asleep`]).
+//! for ever.
+//!
+//! What goes on is in the record, too: where each thread waits now, since when, and which thread held the lock
+//! then; and which of the locks that were waited for each thread has. So a program that stands still, or is
+//! killed, has said why.
 //!
 //! What is counted of short waits and of releases is noted first, where only this thread writes
 //! (`note`).
@@ -157,6 +161,8 @@ pub(crate) struct Target {
     pub(crate) side: u32,
     /// Returns what kind of lock is at an address.
     pub(crate) kind: fn(usize) -> u32,
+    /// Returns which thread holds the lock at an address alone; zero if none does, or that is not known.
+    pub(crate) owner: fn(usize) -> u32,
 }
 
 /// Takes a lock: `attempt` fails with EBUSY where `wait` would wait.
@@ -195,7 +201,7 @@ pub(crate) fn asleep<R>(
     errno: impl FnOnce(&R) -> c_int,
 ) -> R {
     if is_on() {
-        wait::asleep(Target { address, side: side::WRITE, kind }, wait, errno)
+        wait::asleep(Target { address, side: side::WRITE, kind, owner: |_| 0 }, wait, errno)
     } else {
         wait()
     }
@@ -229,10 +235,13 @@ pub(crate) struct Look(usize, u64);
 pub(crate) fn release(
     address: usize,
     wakes: impl FnOnce() -> bool,
-    stays_held: impl FnOnce() -> bool,
+    stays_held: impl Fn() -> bool,
 ) -> Option<Look> {
     if !thread::looks_at_releases() {
         return None;
+    }
+    if thread::has_taken(address) && !stays_held() {
+        thread::gives_back();
     }
     let wakes = wakes();
     if !(wakes || thread::looks_at_this_release()) || stays_held() {

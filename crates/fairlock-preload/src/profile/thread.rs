@@ -9,13 +9,13 @@ use fairlock::platform::System;
 use fairlock::pool::Pooled;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, NoteEntry, PlaceEntry,
-    ThreadEntry, WAYS, ended, side,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, FIRSTS, HOLDS, HoldingEntry, NOTES,
+    NoteEntry, PlaceEntry, ThreadEntry, WAYS, ended, kind, side,
 };
 
 use super::file::Records;
 use super::stack::Memory;
-use super::word::Waiting;
+use super::word::{Waiting, ends};
 use super::{Target, enter_process, file, locks};
 use crate::process::index::mix;
 use crate::process::memory::{Pool, spread_over};
@@ -38,6 +38,8 @@ pub(crate) struct Mine {
     local: Cell<*const Local>,
     /// How many of the thread's holds are timed.
     timed: Cell<u32>,
+    /// The address of the lock that the first of [`ThreadEntry::holds`] is about; zero if that is empty.
+    taken: Cell<usize>,
     /// The thread has taken a lock that was waited for.
     contends: Cell<bool>,
     /// How many of the locks that were waited for the thread knows.
@@ -73,6 +75,7 @@ impl Mine {
         self.places.set(0);
         self.local.set(ptr::null());
         self.timed.set(0);
+        self.taken.set(0);
         self.contends.set(false);
         self.seen.set(0);
         self.many_notes.set(false);
@@ -115,9 +118,6 @@ fn used(entry: &ThreadEntry) -> &[layout::Cell] {
 
 /// How many places a thread knows at a time.
 const PLACES: usize = 32;
-
-/// How many holds are timed at a time.
-const HOLDS: usize = 4;
 
 /// The address of a lock that is held, and since when; the address is zero if there is none.
 type Hold = (usize, u64);
@@ -209,7 +209,11 @@ impl Busy {
         local.holds.iter().for_each(|hold| _ = hold.take());
         local.notes.set(0);
         local.places.iter().for_each(|place| place.set(None));
-        local.entry().tid.store(thread::state().tid.get(), Ordering::Relaxed);
+        let entry = local.entry();
+        entry.holds.iter().for_each(|holding| holding.lock.store(0, Ordering::Relaxed));
+        entry.firsts.iter().for_each(|first| first.lock.store(0, Ordering::Relaxed));
+        entry.name.iter().for_each(|part| part.store(0, Ordering::Relaxed));
+        entry.tid.store(thread::state().tid.get(), Ordering::Relaxed);
         self.mine.entry.set(local.entry.get());
         self.mine.local.set(local);
         thread::tidy_up_at_exit(thread::state());
@@ -290,9 +294,10 @@ impl Coming {
         if contended != 0 {
             if self.passes {
                 passes(contended);
+                takes(target.address, cell);
             }
             if taken.is_multiple_of(4 * u64::from(SAMPLED_WAITS)) {
-                time_hold(target.address);
+                time_hold(target.address, cell);
             }
         }
     }
@@ -301,8 +306,46 @@ impl Coming {
 /// The calling thread has just taken the lock at an address: it is measured for how long it has it.
 #[cold]
 #[inline(never)]
-fn time_hold(address: usize) {
-    Busy::with(|local| local.time(address, Preload::now()));
+fn time_hold(address: usize, cell: &layout::Cell) {
+    let what = [cell.lock.load(Ordering::Relaxed), 0];
+    Busy::with(|local| local.time(address, Preload::now(), what));
+}
+
+/// The calling thread has taken a lock, which it counts in this cell, while others waited. They cannot see by
+/// themselves which thread has it.
+#[inline(always)]
+fn takes(address: usize, cell: &layout::Cell) {
+    let mine = mine();
+    // SAFETY: null, or in the file of this process.
+    if let Some(entry) = unsafe { mine.entry.get().as_ref() } {
+        note_hold(&entry.holds[0], [cell.lock.load(Ordering::Relaxed), 0], 0);
+        mine.taken.set(address);
+    }
+}
+
+#[inline(always)]
+fn note_hold(entry: &HoldingEntry, [number, stack]: [u32; 2], since: u64) {
+    entry.stack.store(stack, Ordering::Relaxed);
+    entry.since_ns.store(since, Ordering::Relaxed);
+    // Release: a reader that sees it sees the rest.
+    entry.lock.store(number + 1, Ordering::Release);
+}
+
+/// Whether the calling thread has noted that it holds the lock at an address, without a time that is needed.
+#[inline(always)]
+pub(super) fn has_taken(address: usize) -> bool {
+    mine().taken.get() == address
+}
+
+/// The calling thread is about to release that lock.
+#[inline(always)]
+pub(super) fn gives_back() {
+    let mine = mine();
+    mine.taken.set(0);
+    // SAFETY: null, or in the file of this process.
+    if let Some(entry) = unsafe { mine.entry.get().as_ref() } {
+        entry.holds[0].lock.store(0, Ordering::Relaxed);
+    }
 }
 
 /// The calling thread has taken a lock, whose [`ContentionEntry`] is at this place, while others waited.
@@ -437,10 +480,18 @@ impl Local {
         if let Some(cell) = find(target.address) {
             return Some(cell);
         }
-        let (number, lock) = locks::find(target, || self.stack())?;
+        let mut here = 0;
+        let (number, lock) = locks::find(target, || {
+            here = self.stack();
+            here
+        })?;
         let set = || set(self.entry(), mine().places.get(), target.address);
         let free = || set().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
         let cell = free().or_else(|| if self.empties_cells() { free() } else { None });
+        if cell.is_some() {
+            // Not where one lock takes another's place: a thread may use a million by turns.
+            self.note_first(number, if here == 0 { self.stack() } else { here });
+        }
         let cell = cell.or_else(|| {
             let way = self.way.replace((self.way.get() + 1) % WAYS);
             set().nth(way).inspect(|cell| flush(cell))
@@ -449,6 +500,15 @@ impl Local {
         note_contended(cell, locks::contention(lock));
         cell.address.store(target.address as u64, Ordering::Relaxed);
         Some(cell)
+    }
+
+    /// Notes where the thread takes a lock first.
+    fn note_first(&self, number: u32, stack: u32) {
+        let first = &self.entry().firsts[number as usize % FIRSTS];
+        first.lock.store(0, Ordering::Relaxed);
+        first.stack.store(stack, Ordering::Relaxed);
+        // Release: a reader that sees it sees the rest.
+        first.lock.store(number + 1, Ordering::Release);
     }
 
     /// Counts in so many of the entry's cells from now on, all of which are empty: false if the file has no room.
@@ -537,11 +597,17 @@ impl Local {
         }
     }
 
-    /// The thread waits from now on for what nobody holds.
-    pub(super) fn falls_asleep(&self, number: u32, stack: u32, at: u64) {
-        let asleep = &self.entry().asleep;
+    /// The thread waits from now on at a place, to read or not, for what another thread holds, if that is known.
+    pub(super) fn falls_asleep(&self, [number, stack, side]: [u32; 3], at: u64, holder: u32) {
+        let entry = self.entry();
+        if entry.name[0].load(Ordering::Relaxed) == 0 {
+            self.note_name();
+        }
+        let asleep = &entry.asleep;
         asleep.stack.store(stack, Ordering::Relaxed);
         asleep.since_ns.store(at, Ordering::Relaxed);
+        asleep.side.store(side, Ordering::Relaxed);
+        asleep.holder.store(holder, Ordering::Relaxed);
         // Release: a reader that sees it sees the rest.
         asleep.lock.store(number + 1, Ordering::Release);
     }
@@ -552,11 +618,18 @@ impl Local {
 
     /// The thread was cancelled in a wait: it was until now.
     fn ends_its_wait(&self) {
-        let AsleepEntry { lock, stack, since_ns } = &self.entry().asleep;
+        let AsleepEntry { lock, stack, since_ns, side, .. } = &self.entry().asleep;
         let Some(lock) = lock.swap(0, Ordering::Relaxed).checked_sub(1) else { return };
-        let waited = Preload::now() - since_ns.load(Ordering::Relaxed);
+        let (began, at) = (since_ns.load(Ordering::Relaxed), Preload::now());
+        let waited = at - began;
         let stack = stack.load(Ordering::Relaxed);
-        let side = side::GIVEN_UP;
+        let side = side.load(Ordering::Relaxed) | side::GIVEN_UP;
+        if let Some(entry) = locks::get(lock)
+            && kind::is_lock(entry.kind.load(Ordering::Relaxed))
+            && let Some(contention) = locks::contention(entry)
+        {
+            ends(&contention.now, began, at, false);
+        }
         self.note(Note { lock, stack, side, times: 1, waited, passed: 0, held: None });
     }
 
@@ -576,21 +649,42 @@ impl Local {
         entry.waited_ns.fetch_add(waited, Ordering::Relaxed);
     }
 
-    /// Notes that the thread holds the lock, since `since`.
-    pub(super) fn time(&self, address: usize, since: u64) {
-        let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().0));
-        if free.is_some_and(|hold| hold.replace((address, since)).0 == 0) {
+    /// Notes the thread's name where readers find it; it may have another one later.
+    pub(super) fn note_name(&self) -> [u64; 2] {
+        let mut name = [0_u64; 2];
+        // SAFETY: sixteen bytes, which is what is written.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+        self.entry().name.iter().zip(name).for_each(|(to, part)| to.store(part, Ordering::Relaxed));
+        name
+    }
+
+    /// Notes that the thread holds the lock since `since`, which is of use if somebody waits: `what` is the lock's
+    /// number, and where it was taken.
+    pub(super) fn takes(&self, address: usize, since: u64, what: [u32; 2]) {
+        note_hold(&self.entry().holds[0], what, since);
+        mine().taken.set(address);
+    }
+
+    /// As [`takes`](Self::takes), and measures for how long the thread holds it.
+    pub(super) fn time(&self, address: usize, since: u64, what: [u32; 2]) {
+        let free = |hold: &Cell<Hold>| [0, address].contains(&hold.get().0);
+        let Some(at) = self.holds.iter().position(free) else {
+            return self.takes(address, since, what);
+        };
+        if self.holds[at].replace((address, since)).0 == 0 {
             let timed = &mine().timed;
             timed.set(timed.get() + 1);
         }
+        note_hold(&self.entry().holds[1 + at], what, since);
     }
 
-    /// Since when the thread holds the lock that it is about to release, if that is timed.
-    pub(super) fn held_since(&self, address: usize) -> Option<u64> {
-        let hold = self.holds.iter().find(|hold| hold.get().0 == address)?;
+    /// Since when the thread holds the lock that it is about to release, if that is timed, which it is not any more.
+    pub(super) fn gives_back_timed(&self, address: usize) -> Option<u64> {
+        let at = self.holds.iter().position(|hold| hold.get().0 == address)?;
         let timed = &mine().timed;
         timed.set(timed.get() - 1);
-        Some(hold.take().1)
+        self.entry().holds[1 + at].lock.store(0, Ordering::Relaxed);
+        Some(self.holds[at].take().1)
     }
 }
 

@@ -114,6 +114,7 @@ impl Begun {
         thread::tell_passes();
         let begun = Self::coming(local, target)?;
         begins(&begun.contention.now, begun.at);
+        begun.falls_asleep(local);
         Some(begun)
     }
 
@@ -137,8 +138,19 @@ impl Begun {
         let contention = locks::make_contention(number, lock)?;
         let stack = local.stack();
         let at = Preload::now();
-        local.falls_asleep(number, stack, at);
-        Some(Self { local, target, number, contention, stack, at, passed: 0 })
+        let begun = Self { local, target, number, contention, stack, at, passed: 0 };
+        begun.falls_asleep(local);
+        Some(begun)
+    }
+
+    /// What the calling thread is about to wait for is in the record as long as it waits.
+    fn falls_asleep(&self, local: &Local) {
+        let target = self.target;
+        local.falls_asleep(
+            [self.number, self.stack, target.side],
+            self.at,
+            (target.owner)(target.address),
+        );
     }
 
     /// That wait is over, and has ended with this error number.
@@ -166,6 +178,7 @@ impl Begun {
 
     fn end(&self, local: &Local, result: c_int) {
         let at = Preload::now();
+        local.wakes();
         let now = &self.contention.now;
         let taken = super::is_success(result);
         ends(now, self.at, at, taken && self.target.side & side::READ == 0);
@@ -182,7 +195,9 @@ impl Begun {
         // A short wait is noted; a longer one, or one that is kept by itself, is counted at once.
         let is_short = waited < THRESHOLD_NS.min(threshold());
         if taken && (!is_short || thread::is_sampled()) {
-            local.time(self.target.address, at);
+            local.time(self.target.address, at, [self.number, self.stack]);
+        } else if taken {
+            local.takes(self.target.address, at, [self.number, self.stack]);
         }
         if is_short {
             return local.note(note);
@@ -201,7 +216,7 @@ impl Begun {
         if waited >= threshold() {
             let held = longest_hold(&now.held, self.at).unwrap_or(last);
             let wait = Wait { began: self.at, released: last.until, held, note };
-            keep(self.contention, &wait, local.tid());
+            keep(self.contention, &wait, local);
         }
     }
 }
@@ -250,7 +265,7 @@ fn ticks() -> u64 {
 fn charge(local: &Local, address: usize, released: Option<u64>) {
     local.learn();
     thread::tell_passes();
-    let since = local.held_since(address);
+    let since = local.gives_back_timed(address);
     let Some((lock, contention)) = local.contention(address) else { return };
     let now = &contention.now;
     let waiting = Waiting::now(now);
@@ -369,11 +384,9 @@ const IN_PAGE: u32 = 32;
 static WAITS: Records<WaitEntry> = Records::new(ChunkKind::Waits, IN_PAGE);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
+fn keep(contention: &ContentionEntry, long: &Wait, local: &Local) {
     let number = NUMBER.fetch_add(1, RELAXED) + 1;
-    let mut name = [0_u64; 2];
-    // SAFETY: sixteen bytes, which is what is written.
-    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let (thread, name) = (local.tid(), local.note_name());
     if let Some(place) = WAITS.have((number - 1) as u32 % RING) {
         write(place, number, long, thread, name);
     }

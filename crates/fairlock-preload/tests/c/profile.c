@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -629,7 +630,89 @@ static void locks_of_plugins(void) {
     CHECK(pthread_join(other, NULL) == 0);
 }
 
-TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
+/* Two take two mutexes in opposite orders; neither has the second one yet when the other has its first. */
+static pthread_mutex_t the_other_mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int have_first, goes;
+
+static void takes_both(pthread_mutex_t *first, pthread_mutex_t *second, int turn) {
+    CHECK(pthread_mutex_lock(first) == 0);
+    have_first++;
+    while (goes < turn)
+        sched_yield();
+    tid = gettid();
+    CHECK(pthread_mutex_lock(second) == 0);
+}
+
+static void *takes_the_other_second(void *unused) {
+    pthread_setname_np(pthread_self(), "first");
+    takes_both(&the_mutex, &the_other_mutex, 1);
+    return unused;
+}
+
+static void *takes_the_other_first(void *unused) {
+    pthread_setname_np(pthread_self(), "second");
+    takes_both(&the_other_mutex, &the_mutex, 2);
+    return unused;
+}
+
+static void deadlock(void) {
+    pthread_t threads[2];
+    CHECK(pthread_create(&threads[0], NULL, takes_the_other_second, NULL) == 0);
+    CHECK(pthread_create(&threads[1], NULL, takes_the_other_first, NULL) == 0);
+    while (have_first < 2)
+        sched_yield();
+    for (goes = 1; goes <= 2; goes++) {
+        tid = 0;
+        until_it_sleeps();
+    }
+    kill(getpid(), SIGKILL);
+}
+
+static void *keeps_it(void *unused) {
+    tid = gettid();
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    kill(getpid(), SIGKILL);
+    return unused;
+}
+
+/* Two wait for the mutex: one has it, and the other still waits. */
+static void kept(void) {
+    pthread_t thread;
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    for (int i = 0; i < 2; i++) {
+        tid = 0;
+        CHECK(pthread_create(&thread, NULL, keeps_it, NULL) == 0);
+        until_it_sleeps();
+    }
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* It is released and taken again before the one that waits is awake; if that was sooner, it is to be tried again. */
+static void taken_again(void) {
+    pthread_t thread;
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_create(&thread, NULL, waits_for_the_mutex, NULL) == 0);
+    until_it_sleeps();
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    if (pthread_mutex_trylock(&the_mutex) != 0)
+        exit(75);
+    kill(getpid(), SIGKILL);
+}
+
+/* One writes, and others wait to read and to write. */
+static void written(void) {
+    pthread_t thread;
+    CHECK(pthread_rwlock_wrlock(&the_rwlock) == 0);
+    for (int i = 0; i < 2; i++) {
+        tid = 0;
+        CHECK(pthread_create(&thread, NULL, i ? writes : reads, NULL) == 0);
+        until_it_sleeps();
+    }
+    kill(getpid(), SIGKILL);
+}
+
+TESTS({"deadlock", deadlock}, {"kept", kept}, {"taken_again", taken_again}, {"written", written}, {"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"conditions", conditions}, {"semaphores", semaphores}, {"futexes", futexes},

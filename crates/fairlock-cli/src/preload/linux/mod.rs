@@ -32,8 +32,11 @@ use tempfile::TempDir;
 use threads::{Threads, Watch};
 pub use top::top;
 
+/// The exit code if threads were in a deadlock when the program ended: the number of EDEADLK.
+pub const DEADLOCK: u8 = libc::EDEADLK as u8;
+
 /// Runs the program, then prints the report to stderr, as stdout is the program's. Our exit code is
-/// the program's, or 128 plus the number of the signal that ended it.
+/// the program's, or 128 plus the number of the signal that ended it, or [`DEADLOCK`].
 pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     let library = library::find(flags.locks.library.as_deref())?;
     let (program, arguments, obstacle) = find(&flags.program)?;
@@ -64,8 +67,8 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
     let explained = tell_of_survivors(folder.path()) || obstacle;
-    targets.show(folder.path(), pid, explained, threads, flags)?;
-    Ok(exit_code(status))
+    let is_deadlocked = targets.show(folder.path(), pid, explained, threads, flags)?;
+    Ok(if is_deadlocked { ExitCode::from(DEADLOCK) } else { exit_code(status) })
 }
 
 /// Says which processes of the program, which has ended, go on; false if none does.
@@ -179,6 +182,8 @@ impl Targets {
         Ok(Self { stats: target("--stats", &flags.stats)?, json, pprof, folded, trace })
     }
 
+    /// Shows them, and returns whether threads were in a deadlock.
+    ///
     /// Text for people comes first, so that a full disk does not keep it from them. With `explained` it
     /// has been said already why there may be none.
     fn show(
@@ -188,17 +193,19 @@ impl Targets {
         explained: bool,
         threads: Threads,
         flags: &RunFlags,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (charge, width) = (flags.charge, Page::Stderr.width());
         if let Some(stats) = self.stats {
             let report = report::read(folder)?;
             let threads = threads.with(report.totals());
             Page::Stderr.show(&(threads.text() + &report.text(explained, width)))?;
-            return stats.write_bytes(report.text.as_bytes());
+            return stats.write_bytes(report.text.as_bytes()).map(|()| false);
         }
         let profile = Profile::read(folder, pid)?;
         let threads = threads.with(profile.totals());
-        Page::Stderr.show(&(threads.text() + &profile.text(explained, width)))?;
+        let verdict = profile.verdict(threads.document().as_ref());
+        Page::Stderr.show(&(verdict + &threads.text() + &profile.text(explained, width)))?;
+        let is_deadlocked = !profile.deadlocks().is_empty();
         let command = || command_line(&flags.program);
         let to = |target: Option<Target>, write: &dyn Fn(&Target) -> Result<(), Error>| {
             target.map_or(Ok(()), |target| write(&target))
@@ -210,7 +217,8 @@ impl Targets {
             to(self.folded, &|to| to.write_bytes(profile.folded(charge).as_bytes())),
             to(self.trace, &|to| to.write_bytes(&profile.trace())),
         ];
-        written.into_iter().fold(Ok(()), both)
+        written.into_iter().fold(Ok(()), both)?;
+        Ok(is_deadlocked)
     }
 }
 

@@ -3,15 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use fairlock_profile::{AtPlace, Wait};
+use fairlock_profile::{Asleep, AtPlace, Thread, Wait};
 
-use super::asleep::{self, Asleep};
+use super::asleep;
+use super::stuck::Stuck;
 use super::{Process, Profile, Seen};
 use crate::json::{VERSION, now};
 use crate::machine::Machine;
 use crate::preload::Charge;
 use crate::preload::document::{
-    AtStack, Document, OfLock, OfProcess, OfSleep, OfThreads, OfWait, SCHEMA,
+    AtStack, Document, OfDeadlocked, OfHolder, OfLock, OfProcess, OfSleep, OfThreads, OfWait,
+    SCHEMA,
 };
 
 /// The document of a profile, made now; `command` is the command line that recorded it.
@@ -37,9 +39,11 @@ fn of_process(process: &Process) -> OfProcess {
     locks.sort_by_key(|seen| Reverse((seen.lost(), seen.taken())));
     let mut waiters = by_lock(process, Charge::Waiter);
     let mut holders = by_lock(process, Charge::Holder);
+    let stuck = Stuck::all_of(process);
     let mut of_lock = |seen: &Seen<'_>| {
         let places = |of: &mut PlacesByLock| of.remove(&seen.number).unwrap_or_default();
-        of_lock(seen, places(&mut waiters), places(&mut holders))
+        let stuck = stuck.iter().find(|stuck| stuck.seen.number == seen.number);
+        of_lock(seen, places(&mut waiters), places(&mut holders), stuck)
     };
     OfProcess {
         pid: record.pid,
@@ -53,10 +57,35 @@ fn of_process(process: &Process) -> OfProcess {
         locks: locks.iter().map(&mut of_lock).collect(),
         waits: record.waits.iter().map(|wait| of_wait(process, wait)).collect(),
         asleep: asleep::of(process).iter().map(|it| of_sleep(process, it)).collect(),
+        deadlocks: record.deadlocks().iter().map(|threads| of_deadlock(process, threads)).collect(),
     }
 }
 
-fn of_sleep(process: &Process, asleep: &Asleep<'_>) -> OfSleep {
+fn of_deadlock(process: &Process, threads: &[usize]) -> Vec<OfDeadlocked> {
+    let waits = process.deadlocked(threads);
+    let of = |(thread, holds, asleep): (&Thread, usize, &Asleep)| OfDeadlocked {
+        thread: thread.tid,
+        name: thread.name.clone(),
+        holds: Seen::of(process, holds).name(),
+        waits_for: Seen::of(process, asleep.lock).name(),
+        waiter: process.stack(asleep.stack),
+    };
+    waits.into_iter().map(of).collect()
+}
+
+fn of_holder(stuck: &Stuck<'_>) -> Option<OfHolder> {
+    let (process, held) = (stuck.seen.process, stuck.held()?);
+    let name = process.record.thread(held.thread).map(|thread| thread.name.clone());
+    Some(OfHolder {
+        thread: held.thread,
+        name: name.unwrap_or_default(),
+        held_ns: stuck.held_ns(),
+        exact: held.is_exact,
+        stack: process.stack(process.record.place_of(held)),
+    })
+}
+
+fn of_sleep(process: &Process, asleep: &asleep::Asleep<'_>) -> OfSleep {
     let seen = asleep.seen;
     OfSleep {
         address: format!("{:#x}", seen.lock.address),
@@ -86,7 +115,12 @@ fn by_lock(process: &Process, charge: Charge) -> PlacesByLock {
     by_lock
 }
 
-fn of_lock(seen: &Seen<'_>, waiters: Vec<AtPlace>, holders: Vec<AtPlace>) -> OfLock {
+fn of_lock(
+    seen: &Seen<'_>,
+    waiters: Vec<AtPlace>,
+    holders: Vec<AtPlace>,
+    stuck: Option<&Stuck<'_>>,
+) -> OfLock {
     let (process, lock) = (seen.process, seen.lock);
     let found = seen.contention().cloned().unwrap_or_default();
     let at = |places: Vec<AtPlace>| places.iter().map(|it| of_place(process, it)).collect();
@@ -113,6 +147,9 @@ fn of_lock(seen: &Seen<'_>, waiters: Vec<AtPlace>, holders: Vec<AtPlace>) -> OfL
         hold_longest_ns: found.longest_held_ns,
         waiters: at(waiters),
         holders: at(holders),
+        waiting_now: stuck.map_or(0, |stuck| stuck.waiting as u64),
+        waiting_now_longest_ns: stuck.map(|stuck| stuck.longest_ns),
+        held_now: stuck.and_then(of_holder),
     }
 }
 

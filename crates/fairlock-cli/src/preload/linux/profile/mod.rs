@@ -6,8 +6,10 @@ mod json;
 pub mod names;
 pub mod pprof;
 mod rates;
+mod stuck;
 mod table;
 mod trace;
+mod verdict;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -55,6 +57,13 @@ fn runs(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
+/// The files of a folder.
+fn paths(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
+    let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
+    Ok(entries.map_err(cannot)?.into_iter().map(|entry| entry.path()).collect())
+}
+
 /// What a program and its children recorded.
 pub struct Profile {
     /// The processes that took locks, in the order in which they began.
@@ -75,18 +84,12 @@ impl Profile {
     /// Reads the records of a folder. A file that is no record, or a damaged one, is named and left
     /// out. The process `program` has just ended, if it has.
     pub fn read(folder: &Path, program: u32) -> Result<Self, Error> {
-        let mut profile = Self::look(folder, &mut Files::default())?;
-        let last = profile.processes.iter_mut().rfind(|it| it.record.pid == program);
-        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(now));
-        Ok(profile)
+        Ok(Self::load(paths(folder)?, &mut Files::default(), Some(program)))
     }
 
     /// The same while the program runs, by one who knows some files already.
     pub fn look(folder: &Path, files: &mut Files) -> Result<Self, Error> {
-        let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
-        let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
-        let paths = entries.map_err(cannot)?.into_iter().map(|entry| entry.path());
-        Ok(Self::load(paths, files))
+        Ok(Self::load(paths(folder)?, files, None))
     }
 
     /// Reads the record that a process has mapped; nothing if it has none yet.
@@ -98,10 +101,15 @@ impl Profile {
             let mut begins = [0; MAGIC.len()];
             open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
         };
-        Self::load(paths.filter(is_record).collect::<BTreeSet<_>>(), files)
+        Self::load(paths.filter(is_record).collect::<BTreeSet<_>>(), files, None)
     }
 
-    fn load(paths: impl IntoIterator<Item = PathBuf>, files: &mut Files) -> Self {
+    /// Reads these files. The process `program` has just ended, if it has.
+    fn load(
+        paths: impl IntoIterator<Item = PathBuf>,
+        files: &mut Files,
+        program: Option<u32>,
+    ) -> Self {
         let mut processes = Vec::new();
         for path in paths {
             match open(&path).and_then(fairlock_profile::load_file) {
@@ -121,6 +129,11 @@ impl Profile {
         for process in processes.iter_mut().rev() {
             let next = after.insert(process.record.pid, process.record.began_ns);
             process.until_ns = process.record.ended_ns.or(next).or(process.until_ns);
+        }
+        let last = processes.iter_mut().rfind(|it| Some(it.record.pid) == program);
+        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(now));
+        for process in &mut processes {
+            process.until_ns.iter().for_each(|&until| process.record.count_waits_until(until));
         }
         let all = processes.len();
         processes.retain(|Process { record, .. }| !record.locks.is_empty() || record.lost > 0);
@@ -238,6 +251,10 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
+    fn of(process: &'a Process, number: usize) -> Self {
+        Self { process, number, lock: &process.record.locks[number] }
+    }
+
     fn contention(&self) -> Option<&'a Contention> {
         self.lock.contention.as_deref()
     }
@@ -344,6 +361,8 @@ mod tests {
             holds: MOST,
             held_ns: MOST,
             longest_held_ns: MOST,
+            released_ns: MOST,
+            held_since_ns: MOST,
             holds_by_time: waits_by_time.clone(),
             waits_by_time,
             worst: vec![Wait {
@@ -366,7 +385,7 @@ mod tests {
         record.waiters = vec![place.clone(), place.clone(), AtPlace { lock: 32, ..place.clone() }];
         record.holders = vec![place; 2];
         record.waits = vec![Wait { lock: 1, began_ns: MOST, waited_ns: MOST, ..Wait::default() }];
-        record.threads = vec![Thread { tid: 1, asleep: Some(asleep) }];
+        record.threads = vec![Thread { tid: 1, asleep: Some(asleep), ..Thread::default() }];
         let names = Names::of(&record, &mut Files::default());
         Process { names, record, until_ns: Some(MOST) }
     }

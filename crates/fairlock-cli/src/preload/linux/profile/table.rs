@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::{Profile, Seen, asleep};
+use super::{Profile, Seen, asleep, stuck};
 use crate::layout::{Column, NOTHING, Table, or_dash};
 use crate::preload::place::{Place, file_name};
 use crate::preload::{Charge, sum};
@@ -30,7 +30,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
     }
     let locks = profile.locks();
     let (waited, idle): (Vec<_>, Vec<_>) = locks.into_iter().partition(|seen| seen.waits() > 0);
-    let mut text = String::new();
+    let mut text = stuck::text(profile, width);
     if !waited.is_empty() || !idle.is_empty() {
         text.push('\n');
     }

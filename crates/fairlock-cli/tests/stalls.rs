@@ -1,0 +1,156 @@
+//! What `fairlock run` says of programs that stall or stand still, each of another kind.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use fairlock_testing as _; // the watchdog
+use serde_json::Value;
+
+/// The exit code if there was a deadlock.
+const DEADLOCK: i32 = 35;
+/// And if SIGTERM ended the program.
+const TERMINATED: i32 = 128 + 15;
+
+fn program() -> &'static str {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/stalls.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stalls");
+        let flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", "-o"];
+        let output = Command::new("cc").args(flags).arg(&program).arg(source).output();
+        let output =
+            output.unwrap_or_else(|error| panic!("cc cannot be run ({error}); install it"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    };
+    PROGRAM.get_or_init(compiled).to_str().unwrap()
+}
+
+const WAYS: [&[&str]; 2] = [&["--observe"], &[]];
+
+/// A stall, run in a way.
+struct Run {
+    code: Option<i32>,
+    text: String,
+    /// The process, as `--json` has it.
+    json: Value,
+}
+
+impl Run {
+    fn of(stall: &str, way: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("json");
+        let tests = std::env::current_exe().expect("this test has a path");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+        command.env("FAIRLOCK_LIBRARY", tests.with_file_name("libfairlock_preload.so"));
+        command.arg("run").args(way).arg("--json").arg(&json).args(["--", program(), stall]);
+        let Output { status, stderr, .. } = command.output().expect("fairlock starts");
+        let text = String::from_utf8(stderr).expect("text");
+        let json: Value = serde_json::from_slice(&std::fs::read(json).expect(&text)).unwrap();
+        Self { code: status.code(), text, json: json["processes"][0].clone() }
+    }
+
+    /// The first lines, until an empty one, in one.
+    fn verdict(&self) -> String {
+        let said = self.text.lines().skip_while(|line| !line.is_empty()).skip(1);
+        let lines: Vec<&str> = said.take_while(|line| !line.is_empty()).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{}", self.text);
+        lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[track_caller]
+    fn says(&self, words: &[&str]) {
+        let verdict = self.verdict();
+        for word in words {
+            assert!(verdict.contains(word), "{word}: {}", self.text);
+        }
+    }
+
+    fn lock(&self, name: &str) -> &Value {
+        let locks = self.json["locks"].as_array().unwrap();
+        locks.iter().find(|lock| lock["name"] == name).expect(&self.text)
+    }
+}
+
+/// The innermost function of the program in a stack.
+fn functions(stack: &Value) -> Vec<&str> {
+    stack.as_array().unwrap().iter().map(|place| place["function"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn two_orders_are_a_deadlock_by_name() {
+    for way in WAYS {
+        let run = Run::of("two_orders", way);
+        assert_eq!(run.code, Some(DEADLOCK), "{}", run.text);
+        run.says(&[
+            "DEADLOCK: ",
+            "transfer (stalls.c:",
+            "holds accounts, waits for journal",
+            "audit (stalls.c:",
+            "holds journal, waits for accounts",
+        ]);
+        let deadlock = run.json["deadlocks"][0].as_array().unwrap();
+        assert_eq!(deadlock.len(), 2);
+        let transfer = deadlock.iter().find(|it| it["holds"] == "accounts").unwrap();
+        assert_eq!(transfer["waits_for"], "journal");
+        assert!(functions(&transfer["waiter"]).contains(&"transfer"), "{transfer}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_held_for_ever_has_its_holder_and_its_waiters_named() {
+    for (stall, code) in [("held_for_ever", TERMINATED), ("exit_while_waiting", 0)] {
+        for way in WAYS {
+            let run = Run::of(stall, way);
+            assert_eq!(run.code, Some(code), "{}", run.text);
+            let said =
+                ["lost ", "at the lock \"orders\": nightly_backup (stalls.c:", "2 threads wait"];
+            run.says(&said);
+            let row = run.text.lines().find(|line| line.starts_with("orders")).expect(&run.text);
+            let cells: Vec<_> =
+                row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+            assert_eq!(cells[..3], ["orders", "mutex", "2"], "{}", run.text);
+            let lock = run.lock("orders");
+            assert_eq!((&lock["waiting_now"], &lock["waits"]), (&2.into(), &2.into()));
+            assert!(lock["waiting_now_longest_ns"].as_u64() >= Some(150_000_000), "{lock}");
+            assert!(lock["wait_longest_ns"].as_u64() >= Some(150_000_000), "{lock}");
+            assert!(functions(&lock["held_now"]["stack"]).contains(&"nightly_backup"), "{lock}");
+            assert!(functions(&lock["holders"][0]["stack"]).contains(&"nightly_backup"), "{lock}");
+        }
+    }
+}
+
+#[test]
+fn a_convoy_is_charged_to_the_place_that_holds_the_lock() {
+    for way in WAYS {
+        let run = Run::of("convoy", way);
+        assert_eq!(run.code, Some(0), "{}", run.text);
+        run.says(&["lost ", "at the lock \"table\": checkpoint (stalls.c:", "held it for up to "]);
+        assert!(!run.text.contains("waiting now"), "{}", run.text);
+    }
+}
+
+#[test]
+fn a_missed_wake_up_is_a_wait_at_a_condition_that_goes_on() {
+    for way in WAYS {
+        let run = Run::of("missed_wake_up", way);
+        assert_eq!(run.code, Some(TERMINATED), "{}", run.text);
+        let row = run.text.lines().find(|line| line.starts_with("work ")).expect(&run.text);
+        assert!(row.contains("condition") && row.contains("consume (stalls.c:"), "{row}");
+        assert_eq!(run.json["asleep"][0]["going_on"], 1);
+    }
+}
+
+#[test]
+fn an_exhausted_pool_is_held_by_threads_that_are_not_seen() {
+    for way in WAYS {
+        let run = Run::of("pool_exhausted", way);
+        run.says(&[
+            "waited ",
+            "at the semaphore \"pool\": held by a thread that this cannot see",
+            "2 waits have not ended",
+        ]);
+    }
+}
