@@ -105,7 +105,7 @@ pub enum Command {
         flags: TopFlags,
     },
     /// Say what each thread of a running process waits for, and which thread holds it. The process is not
-    /// stopped and needs no preparation. Exit code 3: threads wait for each other for ever
+    /// stopped and needs no preparation. Exit code 35: threads wait for each other for ever
     Snapshot {
         #[command(flatten)]
         flags: SnapshotFlags,

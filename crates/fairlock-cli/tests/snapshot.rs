@@ -100,7 +100,7 @@ fn threads_that_wait_for_each_other_are_named_with_their_locks() {
     let static_program = compile("stuck-static", &["-O1", "-static"]);
     for program in [stuck(), &compile("stuck-O0", &["-O0"]), &static_program] {
         let running = Running::of(program, &["orders"]);
-        let seen = running.snapshot(|seen| seen.code == Some(3));
+        let seen = running.snapshot(|seen| seen.code == Some(35));
         let [transfer, audit] = ["transfer", "audit"].map(|name| seen.tid(name));
         assert_eq!(seen.json["deadlocks"], serde_json::json!([[transfer, audit]]));
         let line = seen.text.lines().next().unwrap();
@@ -128,13 +128,14 @@ fn the_holder_of_each_kind_of_lock_is_named() {
         ("inherits", "PI mutex", "inherits"),
     ] {
         let running = Running::of(stuck(), &[way]);
+        // Main waits for the waiter to end.
+        running.waits("stuck", "join");
         let (seen, wait) = running.waits("waiter", kind);
         let holder = seen.tid("holder");
         assert_eq!((&wait["name"], &wait["owner"]["thread"]), (&name.into(), &holder.into()));
         assert_eq!((seen.code, &seen.json["deadlocks"]), (Some(0), &serde_json::json!([])));
         assert!(seen.text.contains(&format!("holder ({holder}), in pause")), "{}", seen.text);
         assert!(seen.text.contains("waits (stuck.c:"), "{}", seen.text);
-        // Main waits for the waiter to end.
         let main = &seen.thread("stuck").unwrap()["waits"];
         assert_eq!(
             (&main["kind"], &main["owner"]["thread"]),
@@ -167,6 +168,33 @@ fn a_holder_that_has_ended_or_is_of_another_process_is_said_to_be() {
     let running = Running::of(stuck(), &["file"]);
     let (seen, wait) = running.waits("stuck", "flock");
     assert_eq!(wait["owner"]["elsewhere"]["process"], running.0.id(), "{}", seen.text);
+}
+
+/// The library, which Cargo built because this package asks for it in its tests.
+fn library() -> PathBuf {
+    let tests = std::env::current_exe().expect("this test has a path");
+    tests.with_file_name("libfairlock_preload.so")
+}
+
+/// With glibc's locks, and with ours, whose futexes are not in the program's locks.
+#[test]
+fn what_a_process_records_of_itself_is_added() {
+    for observe in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(stuck());
+        command.arg("orders").env("LD_PRELOAD", library()).env("FAIRLOCK_PROFILE", folder.path());
+        if observe {
+            command.env("FAIRLOCK_OBSERVE", "1");
+        }
+        let running = Running(command.stdin(Stdio::null()).spawn().unwrap());
+        let seen = running.snapshot(|seen| seen.code == Some(35));
+        let [transfer, audit] = ["transfer", "audit"].map(|name| seen.tid(name));
+        assert_eq!(seen.json["deadlocks"], serde_json::json!([[transfer, audit]]));
+        let wait = &seen.thread("transfer").unwrap()["waits"];
+        assert_eq!((&wait["name"], &wait["owner"]["thread"]), (&"journal".into(), &audit.into()));
+        assert!(wait["waited_ns"].is_u64() && wait["held_ns"].is_u64(), "{wait}");
+        assert!(seen.text.contains("at transfer (stuck.c:28) holds accounts"), "{}", seen.text);
+    }
 }
 
 /// One thread was interrupted within malloc, and its handler does not return.

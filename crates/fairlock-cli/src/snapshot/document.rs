@@ -35,6 +35,8 @@ pub struct OfThread {
     /// The time since it last had a CPU, as the scheduler counts it.
     pub asleep_ns: Option<u64>,
     pub waits: Option<OfWait>,
+    /// What it holds, as far as the process records that.
+    pub holds: Vec<OfHold>,
     pub stack: Vec<Frame>,
 }
 
@@ -47,9 +49,19 @@ pub struct OfWait {
     /// The wait has a deadline.
     pub timed: bool,
     pub owner: Owner,
-    /// Since when the owner has held it, if the process records its locks.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How long the wait has been, if the process records its locks.
+    pub waited_ns: Option<u64>,
+    /// For how long the owner has held it at least, likewise.
     pub held_ns: Option<u64>,
+}
+
+/// A lock that a thread holds.
+#[derive(Serialize)]
+pub struct OfHold {
+    pub name: String,
+    pub held_ns: Option<u64>,
+    /// Where it took the lock.
+    pub at: Option<String>,
 }
 
 /// Which thread must do something for the wait to end.

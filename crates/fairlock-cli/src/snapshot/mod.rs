@@ -12,10 +12,6 @@ use clap::Args;
 #[cfg(target_os = "linux")]
 pub use linux::snapshot;
 
-/// The exit code where threads wait for each other for ever.
-#[cfg(target_os = "linux")]
-pub const DEADLOCK: u8 = 3;
-
 /// What to look at, and where that goes.
 #[derive(Args)]
 pub struct SnapshotFlags {

@@ -50,8 +50,10 @@ mod tests {
                 address: None,
                 timed: false,
                 owner,
+                waited_ns: None,
                 held_ns: None,
             }),
+            holds: Vec::new(),
             stack: Vec::new(),
         }
     }

@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::document::{Content, Frame, OfThread, SCHEMA};
-use super::{DEADLOCK, SnapshotFlags};
+use super::SnapshotFlags;
+use super::document::{Content, Frame, OfHold, OfThread, SCHEMA};
 use crate::error::Error;
 use crate::json::{Document, Target};
 use crate::machine::Machine;
 use crate::output::both;
+use crate::preload::linux::DEADLOCK;
 use crate::preload::linux::profile::names::{Files, Names};
-use crate::preload::linux::profile::pprof;
+use crate::preload::linux::profile::now::HoldNow;
+use crate::preload::linux::profile::{Profile, pprof};
 use crate::sim::canonical;
 use process::{Process, Thread};
 use syscalls::x86_64::Sysno;
@@ -58,6 +60,10 @@ fn profile(content: &Content) -> Result<Vec<u8>, Error> {
     pprof::compressed(&types, content.threads.iter().map(sample), now.as_nanos() as u64)
 }
 
+fn of_hold(hold: &HoldNow) -> OfHold {
+    OfHold { name: hold.name.clone(), held_ns: hold.held_ns, at: hold.at.clone() }
+}
+
 /// Looks at a process, once or repeatedly.
 pub struct Looks {
     process: u32,
@@ -76,7 +82,10 @@ impl Looks {
         let process = Process::open(self.process)?;
         let threads = process.threads();
         let names = Names::of_modules(&process.modules(), &mut self.files);
-        let waits = Waits { process: &process, names: &names, threads: &threads };
+        let profile = Profile::mapped(process.pid, &mut self.files);
+        let (recorded, held) = profile.now();
+        let waits =
+            Waits { process: &process, names: &names, threads: &threads, recorded: &recorded };
         let mut of = |thread: &Thread| {
             let call = thread.call.as_ref();
             let frames = call.map_or_else(Vec::new, |it| self.tables.chain(&process, &names, it));
@@ -101,6 +110,7 @@ impl Looks {
                 in_kernel: thread.in_kernel.clone(),
                 asleep_ns: thread.asleep_ns,
                 waits: waits.of(thread, &places),
+                holds: held.iter().filter(|hold| hold.tid == thread.inner).map(of_hold).collect(),
                 stack,
             }
         };

@@ -6,11 +6,10 @@ use std::fmt::Write;
 use super::waits;
 use crate::layout::{Column, NOTHING, Table, or_dash};
 use crate::preload::place::{self, Place};
-use crate::snapshot::document::{Content, OfThread, OfWait, Owner};
+use crate::snapshot::document::{Content, Frame, OfThread, OfWait, Owner};
 use crate::units::{several, time};
 
-const NOTE: &str =
-    "asleep: the longest of these threads; ?: the thread's number is where a mutex would have it";
+const NOTE: &str = "asleep: of the thread that has waited longest; ?: the thread's number is where a mutex would have it";
 
 /// So many threads of a group are named.
 const NAMED: usize = 3;
@@ -112,9 +111,12 @@ pub fn table(content: &Content) -> Table {
             (Column::name("kind").rank(2), &|it| or_dash(it.wait, kind)),
             (Column::figure("threads"), &|group| group.threads.len().to_string()),
             (Column::figure("asleep").rank(3), &|group| {
-                or_dash(group.threads.iter().filter_map(|it| it.asleep_ns).max(), time)
+                let recorded =
+                    |thread: &OfThread| thread.waits.as_ref().and_then(|it| it.waited_ns);
+                let all = group.threads.iter().filter_map(|it| recorded(it).or(it.asleep_ns));
+                or_dash(all.max(), time)
             }),
-            (Column::place("held by"), &|it| or_dash(it.wait, |wait| owner(content, &wait.owner))),
+            (Column::place("held by"), &|it| or_dash(it.wait, |wait| held_by(content, wait))),
             (Column::place("at"), &|group| {
                 or_dash(group.threads.iter().find_map(|it| caller(it)), |place| place.short())
             }),
@@ -135,6 +137,11 @@ fn without_wait(state: char) -> &'static str {
         'Z' | 'X' => "(ended)",
         _ => "(the kernel does not say)",
     }
+}
+
+fn held_by(content: &Content, wait: &OfWait) -> String {
+    let held = wait.held_ns.map(|ns| format!(", for {}", time(ns))).unwrap_or_default();
+    owner(content, &wait.owner) + &held
 }
 
 fn owner(content: &Content, owner: &Owner) -> String {
@@ -200,13 +207,18 @@ fn at(thread: &OfThread) -> String {
 fn stacks(content: &Content) -> String {
     let mut stacks = BTreeMap::<String, Vec<&OfThread>>::new();
     for thread in content.threads.iter().filter(|thread| !thread.stack.is_empty()) {
-        let guess = |is_guess| if is_guess { "?" } else { "" };
-        let name = |it: &crate::snapshot::document::Frame| it.place.short() + guess(it.is_guess);
-        let mut names: Vec<String> = thread.stack.iter().take(SHOWN).map(name).collect();
-        let more = thread.stack.len() - names.len();
-        if more > 0 {
-            names.push(format!("{more} more"));
-        }
+        let name = |frame: &Frame| {
+            format!("{}{}", frame.place.short(), if frame.is_guess { "?" } else { "" })
+        };
+        // The functions of the lock are between the innermost one and the caller.
+        let is_caller = |frame: &Frame| caller(thread).is_some_and(|it| *it == frame.place);
+        let begin = thread.stack.iter().position(is_caller).unwrap_or(0);
+        let inner = thread.stack[..begin].iter().take(1).map(name);
+        let gap = (begin > 1).then(|| "…".to_owned());
+        let rest = &thread.stack[begin..];
+        let more = rest.len().checked_sub(SHOWN + 1).map(|more| format!("{} more", more + 1));
+        let shown = rest.iter().take(SHOWN).map(name);
+        let names: Vec<String> = inner.chain(gap).chain(shown).chain(more).collect();
         stacks.entry(names.join(" ← ")).or_default().push(thread);
     }
     let mut text = String::new();

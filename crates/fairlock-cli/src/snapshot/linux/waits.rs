@@ -7,6 +7,7 @@ use syscalls::x86_64::Sysno;
 use super::glibc;
 use super::process::{Call, Process, Thread};
 use crate::preload::linux::profile::names::Names;
+use crate::preload::linux::profile::now::WaitNow;
 use crate::preload::place::{self, Place, file_name};
 use crate::snapshot::document::{OfWait, Owner};
 
@@ -15,6 +16,8 @@ pub struct Waits<'a> {
     pub process: &'a Process,
     pub names: &'a Names,
     pub threads: &'a [Thread],
+    /// What the process has recorded, if it does.
+    pub recorded: &'a [WaitNow],
 }
 
 /// What a function's name says of the futex that a thread sleeps at within it.
@@ -165,6 +168,41 @@ impl What {
 impl Waits<'_> {
     /// What the thread waits for; none if it runs. `stack` begins with the innermost function.
     pub fn of(&self, thread: &Thread, stack: &[Place]) -> Option<OfWait> {
+        let seen = self.seen(thread, stack)?;
+        let recorded = self.recorded.iter().find(|wait| wait.tid == thread.inner);
+        // The record may be older: of a wait in another system call, or for another lock, it knows nothing.
+        let is_same = |wait: &&WaitNow| match seen.owner {
+            Owner::Unknown(_) | Owner::Nobody => seen.address.is_some(),
+            _ => seen.address == Some(format!("{:#x}", wait.address)),
+        };
+        let Some(wait) = recorded.filter(is_same) else { return Some(seen) };
+        let holder = wait.holder.map(|(tid, _)| self.owner(Some(tid), true, ""));
+        let owner = match seen.owner {
+            Owner::Unknown(_) if wait.is_lock => {
+                holder.unwrap_or(Owner::Unknown("the record does not say it".to_owned()))
+            }
+            Owner::Unknown(_) => Owner::Nobody,
+            known => known,
+        };
+        let held_ns = wait.holder.and_then(|(tid, ns)| match &owner {
+            Owner::Thread(owner) => {
+                ns.filter(|_| self.thread(tid).is_some_and(|it| it.tid == *owner))
+            }
+            _ => ns,
+        });
+        Some(OfWait {
+            kind: wait.kind.to_owned(),
+            name: wait.name.clone(),
+            address: Some(format!("{:#x}", wait.address)),
+            owner,
+            waited_ns: Some(wait.waited_ns),
+            held_ns,
+            ..seen
+        })
+    }
+
+    /// The same, by what can be seen from outside.
+    fn seen(&self, thread: &Thread, stack: &[Place]) -> Option<OfWait> {
         let call = thread.call.as_ref()?;
         let futex = |address, timed| self.futex(call, address, timed, stack);
         Some(match call.number.and_then(|it| Sysno::new(it as usize)) {
@@ -183,6 +221,7 @@ impl Waits<'_> {
                 address: None,
                 timed: false,
                 owner: Owner::Nobody,
+                waited_ns: None,
                 held_ns: None,
             },
         })
@@ -199,6 +238,7 @@ impl Waits<'_> {
             address: Some(format!("{address:#x}")),
             timed,
             owner,
+            waited_ns: None,
             held_ns: None,
         };
         let named = |base| self.name(base);
@@ -218,11 +258,12 @@ impl Waits<'_> {
         {
             return wait("join", label(joined), Owner::Thread(joined.tid));
         }
-        // Our own library has the program's locks elsewhere.
+        // Our own library has the program's locks elsewhere, unless it calls glibc's functions.
         let is_ours = |place: &Place| file_name(&place.object).starts_with("libfairlock_preload");
-        if stack.iter().any(is_ours) {
+        let mut known = stack.iter().filter(|it| is_ours(it) || What::of(&it.function).is_some());
+        if known.next().is_some_and(is_ours) {
             const OURS: &str =
-                "fairlock's library serves it: see the waits in progress of its record";
+                "fairlock's library serves it: FAIRLOCK_PROFILE makes it record that";
             let kind = stack.iter().find_map(|place| What::of(&place.function));
             let kind = match kind {
                 Some(What::Rwlock) => "rwlock",
@@ -406,6 +447,7 @@ impl Waits<'_> {
                 flock | fcntl => self.file_lock(),
                 _ => Owner::Nobody,
             },
+            waited_ns: None,
             held_ns: None,
         }
     }

@@ -4,6 +4,7 @@ mod asleep;
 mod folded;
 mod json;
 pub mod names;
+pub mod now;
 pub mod pprof;
 mod rates;
 mod stuck;
@@ -96,7 +97,11 @@ impl Profile {
     pub fn mapped(process: u32, files: &mut Files) -> Self {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         let shared = maps.lines().filter(|line| line.contains(" rw-s "));
-        let paths = shared.filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])));
+        // As the process itself sees it, which may be in a container.
+        let path = |line: &str| {
+            Some(PathBuf::from(format!("/proc/{process}/root{}", &line[line.find('/')?..])))
+        };
+        let paths = shared.filter_map(path);
         let is_record = |path: &PathBuf| {
             let mut begins = [0; MAGIC.len()];
             open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
