@@ -99,7 +99,7 @@ pub enum Command {
         #[command(flatten)]
         flags: RunFlags,
     },
-    /// Show a program's locks while it runs: those of PID, or of a program to start
+    /// Show a program's locks while it runs: those of PID, or of a program to start. The key q ends it
     Top {
         #[command(flatten)]
         flags: TopFlags,

@@ -229,6 +229,31 @@ fn locks_of_a_static_rust_program_have_names() {
     assert_eq!(wait["owner"], "nobody");
 }
 
+/// It is told apart by whether it records its locks.
+#[test]
+fn top_shows_which_threads_wait_and_which_one_holds() {
+    for is_recorded in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(stuck());
+        command.arg("orders").stdin(Stdio::null());
+        if is_recorded {
+            command.env("LD_PRELOAD", library()).env("FAIRLOCK_PROFILE", folder.path());
+        }
+        let running = Running(command.spawn().unwrap());
+        let seen = running.snapshot(|seen| seen.code == Some(35));
+        let pid = running.0.id().to_string();
+        let output = fairlock(&["top", "--every", "1ms", "--looks", "1", &pid]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("DEADLOCK: "), "{text}");
+        let row = text.lines().find(|line| line.starts_with("journal ")).expect(&text);
+        let holder = seen.tid("audit").to_string();
+        let cells: Vec<&str> =
+            row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        assert!(cells.contains(&"1") && row.contains(&holder) && row.contains("audit"), "{text}");
+        assert_eq!(text.contains("taken"), is_recorded, "{text}");
+    }
+}
+
 #[test]
 fn a_snapshot_has_a_schema_and_a_profile() {
     let folder = tempfile::tempdir().unwrap();

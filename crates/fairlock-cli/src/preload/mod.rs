@@ -114,8 +114,8 @@ pub struct TopFlags {
     /// How many looks; without it, as long as the program runs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub looks: Option<u32>,
-    /// A program that `fairlock run` or `fairlock top` has started, or that FAIRLOCK_PROFILE told to
-    /// record its locks
+    /// A program that runs. If FAIRLOCK_PROFILE or `fairlock run` told it to record its locks, their
+    /// figures are shown; otherwise what its threads wait for
     #[arg(value_name = "PID")]
     pub process: Option<u32>,
     /// Or a program to start, and its arguments. What it writes is not shown

@@ -64,11 +64,12 @@ fn without_trait(name: &str) -> String {
     let mut of_type = None;
     for (at, letter) in rest.char_indices() {
         match letter {
+            '>' if last == '-' => {}
             '>' if depth == 0 => {
                 return format!("{}{}", &rest[..of_type.unwrap_or(at)], &rest[at + 1..]);
             }
             '<' => depth += 1,
-            '>' if last != '-' => depth -= 1,
+            '>' => depth -= 1,
             ' ' if depth == 0 && rest[at..].starts_with(" as ") => of_type = of_type.or(Some(at)),
             _ => {}
         }
@@ -181,7 +182,7 @@ mod tests {
             ("(anonymous namespace)::f()", "f"),
             ("<std::sys::futex::Mutex>::lock_contended", "std::sys::futex::Mutex::lock_contended"),
             ("<alloc::sync::Arc<T> as core::ops::Drop>::drop", "alloc::sync::Arc::drop"),
-            ("<fn(A) -> B as F<(C,)>>::call", "fn -> B::call"),
+            ("<F<fn(A) -> B> as FnOnce<(A,)>>::call_once", "F::call_once"),
         ] {
             assert_eq!(without_arguments(name), short);
         }

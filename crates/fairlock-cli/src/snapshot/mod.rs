@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[cfg(target_os = "linux")]
-pub use linux::snapshot;
+pub use linux::{Looks, screen, snapshot};
 
 /// What to look at, and where that goes.
 #[derive(Args)]

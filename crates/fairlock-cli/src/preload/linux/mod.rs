@@ -1,6 +1,7 @@
 //! Runs a program with the library for LD_PRELOAD.
 
 mod both;
+mod keys;
 mod library;
 pub mod profile;
 mod program;

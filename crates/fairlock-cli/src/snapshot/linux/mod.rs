@@ -48,6 +48,8 @@ pub fn snapshot(flags: &SnapshotFlags) -> Result<ExitCode, Error> {
     Ok(if is_stuck { ExitCode::from(DEADLOCK) } else { ExitCode::SUCCESS })
 }
 
+pub use text::screen;
+
 /// The threads as a profile: how many have each stack.
 fn profile(content: &Content) -> Result<Vec<u8>, Error> {
     let sample = |thread: &OfThread| pprof::Sample {

@@ -306,7 +306,7 @@ mod tests {
         let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let threads = process.threads();
         let this = threads.iter().find(|thread| thread.tid == own).unwrap();
-        assert!(this.state == 'R' && this.call.is_none());
+        assert_eq!(this.state, 'R');
         let number = 0x1234_5678_9abc_def0_u64;
         assert_eq!(process.long(&raw const number as u64), Some(number));
         assert!(Process::open(u32::MAX).err().unwrap().to_string().contains("`ps`"));

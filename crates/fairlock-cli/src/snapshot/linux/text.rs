@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::waits;
 use crate::layout::{Column, NOTHING, Table, or_dash};
+use crate::output::Room;
 use crate::preload::place::{self, Place};
 use crate::snapshot::document::{Content, Frame, OfThread, OfWait, Owner};
 use crate::units::{several, time};
@@ -19,11 +20,30 @@ const SHOWN: usize = 12;
 /// The whole text.
 pub fn text(content: &Content, width: Option<usize>) -> String {
     let (deadlocks, stacks) = (deadlocks(content), stacks(content));
-    format!("{deadlocks}{}\n{stacks}", table(content).titled(&title(content), NOTE, width))
+    format!(
+        "{deadlocks}{}\n{stacks}",
+        table(content, &groups(content)).titled(&title(content), NOTE, width)
+    )
+}
+
+/// As much of it as there is room for: no stacks, and what most threads wait for.
+pub fn screen(content: &Content, room: Room) -> String {
+    let (deadlocks, groups) = (deadlocks(content), groups(content));
+    let screen = |most: usize| {
+        let table = table(content, &groups[..most]);
+        let text = table.titled(&title(content), NOTE, room.columns);
+        let more = groups.len() - most;
+        let more = if more > 0 { format!("{more} more rows\n") } else { String::new() };
+        format!("{deadlocks}{text}{more}")
+    };
+    // The cursor is below the text, on a line of its own.
+    let fits = |text: &String| room.rows.is_none_or(|rows| room.lines(text) < rows);
+    let mut screens = (1..=groups.len()).rev().map(screen);
+    screens.find(fits).unwrap_or_else(|| format!("{deadlocks}{}\n", title(content)))
 }
 
 /// How many threads there are.
-pub fn title(content: &Content) -> String {
+fn title(content: &Content) -> String {
     let name = place::file_name(&content.program);
     let running = content.threads.iter().filter(|it| it.state == 'R').count();
     let threads = several(content.threads.len(), "thread");
@@ -31,7 +51,7 @@ pub fn title(content: &Content) -> String {
 }
 
 /// The deadlocks, a line each.
-pub fn deadlocks(content: &Content) -> String {
+fn deadlocks(content: &Content) -> String {
     let mut text = String::new();
     for circle in &content.deadlocks {
         let is_guess = |tid: &u32| {
@@ -83,12 +103,11 @@ struct Group<'a> {
     threads: Vec<&'a OfThread>,
 }
 
-/// The table of what is waited for.
-pub fn table(content: &Content) -> Table {
+/// What is waited for: locks first, then what most threads wait for.
+fn groups(content: &Content) -> Vec<Group<'_>> {
     let mut groups = BTreeMap::new();
     for thread in &content.threads {
         let wait = thread.waits.as_ref();
-        // Waits for locks come first, then what most threads wait for.
         let is_held = wait.is_none_or(|wait| wait.owner == Owner::Nobody);
         let of = |wait: &OfWait| (what(wait), wait.address.clone());
         let key = (is_held, wait.map(of), wait.is_none().then_some(thread.state));
@@ -100,9 +119,13 @@ pub fn table(content: &Content) -> Table {
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((is_held, ..), group)| (*is_held, std::cmp::Reverse(group.threads.len())));
-    let groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// The table of what is waited for.
+fn table(content: &Content, groups: &[Group<'_>]) -> Table {
     Table::of(
-        &groups,
+        groups,
         [
             (Column::place("waiting for"), &|group: &Group<'_>| {
                 let state = group.threads.first().map_or(' ', |thread| thread.state);
