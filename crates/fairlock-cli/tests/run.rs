@@ -903,3 +903,35 @@ fn a_program_that_was_told_to_record_is_looked_at() {
         child.wait().unwrap();
     }
 }
+
+/// That of a service, which `fairlock run` has not started.
+#[test]
+fn a_record_is_reported_on_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let mut program = Command::new(compile("waits-recorded", &["-g"]));
+    program.env("LD_PRELOAD", library()).env("FAIRLOCK_OBSERVE", "1");
+    assert!(program.env("FAIRLOCK_PROFILE", folder.path()).status().unwrap().success());
+    let file = fs::read_dir(path).unwrap().next().unwrap().unwrap().path();
+    let said = |args: &[&str]| {
+        let output = fairlock().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    for record in [path, file.to_str().unwrap()] {
+        let text = said(&["report", record, "--format", "text"]);
+        let row = text.lines().find(|line| line.starts_with("the_lock")).expect(&text);
+        assert!(row.ends_with("main (waits.c:21)"), "{text}");
+        let page = said(&["report", record, "--format", "html", "-o", "-"]);
+        assert!(page.contains("locks of waits-recorded") && page.contains("reader (waits.c:10)"));
+        let same = said(&["compare", path, record]);
+        assert!(same.contains("the_lock") && same.contains("lost in all: "), "{same}");
+    }
+    let none = tempfile::tempdir().unwrap();
+    let none = none.path().to_str().unwrap();
+    for args in [&["report", none][..], &["report", none, "--format", "text"]] {
+        let output = fairlock().args(args).output().unwrap();
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains("record"), "{said}");
+    }
+}

@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use crate::units::{lasting, lasting_or_zero};
 
 #[cfg(target_os = "linux")]
-pub use linux::{run, top};
+pub use linux::{run, text_of_record, top};
 
 /// What `FAIRLOCK_POLICY` can be.
 const POLICIES: [&str; 5] = ["default", "unfair", "handoff", "no_reader_spin", "writer_phase"];
@@ -133,4 +133,14 @@ pub fn top(_flags: &TopFlags) -> Result<std::process::ExitCode, crate::error::Er
 #[cfg(not(target_os = "linux"))]
 pub fn run(_flags: &RunFlags) -> Result<std::process::ExitCode, crate::error::Error> {
     Err(crate::error::Error::failed("run: locks of other programs are served on Linux only"))
+}
+
+/// Fails: records are of Linux.
+#[cfg(not(target_os = "linux"))]
+pub fn text_of_record(
+    path: &std::path::Path,
+    _width: Option<usize>,
+) -> Result<String, crate::error::Error> {
+    let path = path.display();
+    Err(crate::error::Error::usage(format!("{path}: records of locks are read on Linux only")))
 }

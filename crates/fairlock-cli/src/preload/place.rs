@@ -37,6 +37,7 @@ fn without_arguments(name: &str) -> String {
     let name = without_trait(without_result(name)).replace("(anonymous namespace)::", "");
     let name = name.replace("}::operator()", "}").replace(") const::", ")::");
     let (mut out, mut depth, mut rest) = (String::new(), 0_u32, name.as_str());
+    let mut last = ' ';
     while let Some(letter) = rest.chars().next() {
         if depth == 0
             && let Some(operator) = operator(rest, out.chars().last())
@@ -47,10 +48,12 @@ fn without_arguments(name: &str) -> String {
         }
         match letter {
             '(' | '<' => depth += 1,
-            ')' | '>' => depth = depth.saturating_sub(1),
+            // `->` ends nothing.
+            ')' | '>' if (last, letter) != ('-', '>') => depth = depth.saturating_sub(1),
             _ if depth == 0 => out.push(letter),
             _ => {}
         }
+        last = letter;
         rest = &rest[letter.len_utf8()..];
     }
     let out = out.trim_end_matches(" const").trim();

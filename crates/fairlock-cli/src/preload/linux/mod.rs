@@ -72,6 +72,17 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     Ok(if is_deadlocked { ExitCode::from(DEADLOCK) } else { exit_code(status) })
 }
 
+/// What is printed of a record, or of a folder with records.
+pub fn text_of_record(path: &Path, width: Option<usize>) -> Result<String, Error> {
+    let profile = Profile::recorded(path).ok_or_else(|| {
+        Error::usage(format!(
+            "{} is no record of locks, nor a folder with one: FAIRLOCK_PROFILE makes them",
+            path.display()
+        ))
+    })?;
+    Ok(profile.verdict(None) + &profile.text(false, width))
+}
+
 /// Says which processes of the program, which has ended, go on; false if none does.
 fn tell_of_survivors(folder: &Path) -> bool {
     let survivors = survivors::text(folder);
