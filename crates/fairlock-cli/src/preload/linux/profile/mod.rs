@@ -59,7 +59,7 @@ fn runs(pid: u32) -> bool {
 }
 
 /// Whether a file begins as records do.
-fn is_record(path: &PathBuf) -> bool {
+fn is_record(path: &Path) -> bool {
     let mut begins = [0; MAGIC.len()];
     open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
 }
@@ -97,7 +97,7 @@ impl Profile {
     /// Reads a record, or those of a folder; none if there are none. The processes may have ended long ago.
     pub fn recorded(path: &Path) -> Option<Self> {
         let paths = if path.is_dir() { paths(path).ok()? } else { vec![path.to_owned()] };
-        let paths: Vec<_> = paths.into_iter().filter(is_record).collect();
+        let paths: Vec<_> = paths.into_iter().filter(|path| is_record(path)).collect();
         (!paths.is_empty()).then(|| Self::load(paths, &mut Files::default(), None))
     }
 
@@ -115,7 +115,7 @@ impl Profile {
             Some(PathBuf::from(format!("/proc/{process}/root{}", &line[line.find('/')?..])))
         };
         let paths = shared.filter_map(path);
-        Self::load(paths.filter(is_record).collect::<BTreeSet<_>>(), files, None)
+        Self::load(paths.filter(|path| is_record(path)).collect::<BTreeSet<_>>(), files, None)
     }
 
     /// Reads these files. The process `program` has just ended, if it has.
