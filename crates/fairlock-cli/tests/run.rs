@@ -691,7 +691,12 @@ fn the_terminal_s_signal_ends_the_program_and_the_report_is_printed() {
         command.args(["run", "--"]).args(program).stderr(Stdio::piped());
         let [terminal, _] = terminal_for(&mut command);
         let child = command.spawn().unwrap();
-        sleep_of(&child);
+        let pid = sleep_of(&child);
+        let folder = recorded_in(&PathBuf::from(format!("/proc/{pid}")));
+        // Made when the library is loaded.
+        while !folder.join(format!("{pid}.fairlock")).exists() {
+            std::thread::yield_now();
+        }
         // SAFETY: one byte to read.
         assert_eq!(unsafe { libc::write(terminal, b"\x03".as_ptr().cast(), 1) }, 1);
         let output = child.wait_with_output().unwrap();

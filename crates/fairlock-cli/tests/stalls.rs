@@ -70,7 +70,8 @@ impl Run {
 
     fn lock(&self, name: &str) -> &Value {
         let locks = self.json["locks"].as_array().unwrap();
-        locks.iter().find(|lock| lock["name"] == name).expect(&self.text)
+        let is_it = |lock: &&Value| lock["name"].as_str().is_some_and(|it| it.starts_with(name));
+        locks.iter().find(is_it).expect(&self.text)
     }
 }
 
@@ -153,4 +154,64 @@ fn an_exhausted_pool_is_held_by_threads_that_are_not_seen() {
             "2 waits have not ended",
         ]);
     }
+}
+
+#[test]
+fn a_semaphore_in_place_of_a_mutex_is_said_with_what_ends_the_waits() {
+    for way in WAYS {
+        let run = Run::of("semaphore_as_mutex", way);
+        run.says(&[
+            "waited ",
+            "at the semaphore \"pool\": held by a thread that this cannot see; ended by export_all (stalls.c:",
+            " times",
+        ]);
+        let wakers = run.json["asleep"][0]["wakers"].as_array().unwrap();
+        assert!(functions(&wakers[0]["stack"]).contains(&"export_all"), "{wakers:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_chain_is_charged() {
+    for way in WAYS {
+        let run = Run::of("chain", way);
+        run.says(&[
+            "at the lock \"orders\": granter held it for up to ",
+            "waiting for \"journal\", held by slow_worker (stalls.c:",
+        ]);
+        let holder = &run.lock("orders")["holders"][0];
+        assert!(functions(&holder["stack"]).contains(&"slow_worker"), "{holder}");
+        let wait = run.text.lines().find(|line| line.contains(" for orders; ")).expect(&run.text);
+        assert!(wait.contains("of it for journal, held by slow_worker (stalls.c:"), "{wait}");
+    }
+}
+
+#[test]
+fn a_function_that_takes_several_locks_is_named_with_its_caller() {
+    for way in WAYS {
+        let run = Run::of("wrapper", way);
+        run.says(&["expire_sessions <- lock_give (stalls.c:", "held it for up to "]);
+        assert!(run.text.contains("login <- lock_take (stalls.c:"), "{}", run.text);
+        assert!(run.lock("wrapper <- lock_take (stalls.c:").is_object());
+    }
+}
+
+#[test]
+fn a_holder_in_another_process_is_named() {
+    for way in WAYS {
+        let run = Run::of("process_shared", way);
+        run.says(&["compact (stalls.c:", "of another process, PID ", "held it for up to "]);
+    }
+}
+
+#[test]
+fn what_a_holder_does_meanwhile_is_said() {
+    for way in WAYS {
+        let run = Run::of("slow_disk", way);
+        run.says(&["at the lock \"table\": flush (stalls.c:"]);
+        let wait = run.text.lines().find(|line| line.contains(" for table; ")).expect(&run.text);
+        assert!(wait.contains(" % of it in read"), "{}", run.text);
+    }
+    let run = Run::of("held_for_ever", &["--observe"]);
+    let did = run.text.lines().find(|line| line.contains(" has held orders, ")).expect(&run.text);
+    assert!(did.ends_with(" % of it in pause"), "{did}");
 }

@@ -481,7 +481,9 @@ fn waits_at_a_condition_are_recorded_and_nobody_is_to_blame() {
         assert_eq!((found.writes, found.given_up, condition.writes), (1, 2, 0), "{found:?}");
         // The one that was cancelled.
         assert!(found.longest_ns >= 2_000_000 && found.waited_ns >= found.longest_ns, "{found:?}");
-        assert!(record.holders.iter().all(|place| place.lock != number), "{:?}", record.holders);
+        // It is known where the one was ended.
+        let wakers: Vec<_> = record.holders.iter().filter(|it| it.lock == number).collect();
+        assert!(matches!(wakers[..], [AtPlace { count: 1, waited_ns: 0, .. }]), "{wakers:?}");
         assert!(record.waits.iter().all(|wait| wait.lock != number), "{:?}", record.waits);
         // Those that have not ended.
         let asleep: Vec<_> = record.threads.iter().filter_map(|it| it.asleep.as_ref()).collect();
@@ -504,6 +506,9 @@ fn waits_at_semaphores_and_futexes_are_recorded() {
             assert_eq!((found.writes, found.given_up), (1, in_vain), "{what}: {found:?}");
             assert!(found.longest_ns >= 2_000_000, "{what}: {found:?}");
             assert_eq!(record.waits, []);
+            let [waker] = &record.holders[..] else { panic!("{:?}", record.holders) };
+            assert!(waker.waited_ns == 0 && waker.count >= 1, "{what}: {waker:?}");
+            assert!(record.stack(waker.stack) != record.stack(record.waiters[0].stack));
             assert!(record.waiters.iter().all(|place| !record.stack(place.stack).is_empty()));
         }
     }
@@ -527,6 +532,35 @@ fn of_the_killed(test: &str, way: Way, folder: &Path) -> Record {
     let output = way(test, folder).output().unwrap();
     assert_eq!(output.status.signal(), Some(9), "{output:?}");
     the_record(folder)
+}
+
+#[test]
+fn a_holder_that_waited_itself_is_not_charged() {
+    for (name, way) in WAYS {
+        let folder = folder(&format!("profile_through_{name}"));
+        succeeds(&mut way("through", &folder));
+        let record = the_record(&folder);
+        let [other, wait] = &record.waits[..] else { panic!("{:?}", record.waits) };
+        assert!(other.holder == record.pid && wait.holder == other.thread, "{wait:?}");
+        let charged = record.holders.iter().filter(|place| place.lock == wait.lock);
+        let most = charged.max_by_key(|place| place.waited_ns).unwrap();
+        assert!(most.waited_ns >= 15_000_000, "{:?}", record.holders);
+        assert_eq!(record.stack(most.stack), record.stack(other.holder_stack));
+    }
+}
+
+#[test]
+fn a_holder_in_another_process_has_its_number() {
+    for (name, way) in WAYS {
+        let folder = folder(&format!("profile_shared_{name}"));
+        succeeds(&mut way("shared", &folder));
+        let [parent, child] = &records(&folder)[..] else { panic!() };
+        let [wait] = &parent.waits[..] else { panic!("{:?}", parent.waits) };
+        assert_eq!((wait.holder, wait.holder_stack), (child.pid, 0));
+        assert!(wait.held_ns().unwrap() >= 2_000_000, "{wait:?}");
+        let charged = parent.holders.iter().find(|place| place.lock == wait.lock).unwrap();
+        assert!(charged.stack == 0 && charged.waited_ns >= 2_000_000, "{charged:?}");
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub const MAGIC: [u8; 8] = *b"fairlock";
 pub const VERSION: u32 = 10;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
+/// A new file is so long, or shorter where no file may be. It is sparse.
+pub const AT_FIRST: usize = 16 << 20;
 /// No file is longer.
 pub const LONGEST: u64 = 4 << 30;
 /// So many locks a thread counts by itself,
@@ -214,6 +216,8 @@ pub struct Now {
     pub holder: AtomicU32,
     /// See `released_ns`.
     pub holder_stack: AtomicU32,
+    /// See [`HoldEntry::via`].
+    pub holder_via: AtomicU32,
     /// While others waited: by magnitude, the last hold. So whoever has waited finds a hold that was at
     /// least half as long as the longest meanwhile.
     pub held: [HoldEntry; MAGNITUDES],
@@ -231,6 +235,9 @@ pub struct HoldEntry {
     pub holder: AtomicU32,
     /// Where the lock was released.
     pub stack: AtomicU32,
+    /// Where the hold is charged: where the thread released the lock for which this one waited for most of the hold, or
+    /// else `stack`; zero: as `stack`.
+    pub via: AtomicU32,
 }
 
 /// A wait.
@@ -281,7 +288,7 @@ pub mod side {
 }
 
 /// All waits for one lock at one place; or what others have waited while it was held, by the
-/// places where it was released.
+/// places where it was released. Of what nobody holds: how often waits were ended at a place.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct PlaceEntry {
@@ -425,6 +432,6 @@ pub const STACK: u32 = 0x6b_63_74_73;
 const _: () = {
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<LockEntry>() == 64);
-    assert!(size_of::<ContentionEntry>() <= 2560);
+    assert!(size_of::<ContentionEntry>() <= 2688);
     assert!(size_of::<Chunk>() == 64);
 };

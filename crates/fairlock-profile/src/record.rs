@@ -33,7 +33,9 @@ pub struct Record {
     pub locks: Vec<Lock>,
     /// Waits by where they were.
     pub waiters: Vec<AtPlace>,
-    /// The same time by where the lock was released that was held meanwhile, as far as that is known.
+    /// The same time by where the lock was released that was held meanwhile, as far as that is known. If its holder itself
+    /// waited for another lock for most of the time: by where that one was released. Of what nobody holds: where waits were
+    /// ended, with a time of zero.
     pub holders: Vec<AtPlace>,
     /// The last ones that were long enough, in the order in which they ended.
     pub waits: Vec<Wait>,

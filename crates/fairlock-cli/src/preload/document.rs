@@ -159,6 +159,9 @@ pub struct OfSleep {
     pub sleep_p99_ns: Option<u64>,
     pub sleep_longest_ns: u64,
     pub sleepers: Vec<AtStack>,
+    /// Where waits were ended.
+    #[serde(default)]
+    pub wakers: Vec<AtStack>,
 }
 
 #[derive(Serialize, Deserialize)]

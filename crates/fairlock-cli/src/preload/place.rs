@@ -12,6 +12,9 @@ pub struct Place {
     pub line: Option<u32>,
     /// The path of the loaded file.
     pub object: String,
+    /// The function that it called, which takes several locks for its callers.
+    #[serde(skip)]
+    pub wrapper: Option<String>,
 }
 
 impl Place {
@@ -24,7 +27,10 @@ impl Place {
 
     /// The function and the line in a few words, without folders and arguments.
     pub fn short(&self) -> String {
-        let function = without_arguments(&self.function);
+        let mut function = without_arguments(&self.function);
+        if let Some(wrapper) = &self.wrapper {
+            function = format!("{function} <- {}", without_arguments(wrapper));
+        }
         match (self.file.as_deref().map(file_name), self.line) {
             (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
             _ => function,
@@ -130,6 +136,17 @@ pub fn caller_of<'a>(stack: impl IntoIterator<Item = &'a Place> + Clone) -> Opti
     places.find(|place| !is_wrapper(place)).or(stack.into_iter().next())
 }
 
+/// The place of a stack that asked `wrapper`, which is one of its places, for the lock: the next one outside of it that
+/// is not a wrapper, either.
+#[cfg(target_os = "linux")] // where places are found
+pub fn behind(stack: &[Place], wrapper: &Place, is_one: impl Fn(&Place) -> bool) -> Option<Place> {
+    let outer = stack.iter().skip_while(|place| *place != wrapper).skip(1);
+    let mut callers =
+        outer.filter(|place| !is_wrapper(place) && place.function != wrapper.function);
+    let found = callers.find(|place| !is_one(place))?;
+    Some(Place { wrapper: Some(wrapper.function.clone()), ..found.clone() })
+}
+
 /// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
 /// a library that wraps them.
 fn is_wrapper(place: &Place) -> bool {
@@ -152,7 +169,12 @@ fn is_wrapper(place: &Place) -> bool {
         names.iter().any(|wrapper| name.trim_start_matches('<').starts_with(wrapper))
     };
     let has_arguments = name.trim_end_matches(" const").ends_with(')');
-    begins(&WRAPPERS)
+    /// Where systems have the headers of libraries, whose inline functions take locks for others.
+    const HEADERS: [&str; 3] = ["/usr/include/", "/usr/lib/gcc/", "/usr/lib/llvm"];
+    let file = place.file.as_deref().unwrap_or_default();
+    HEADERS.iter().any(|folder| file.starts_with(folder))
+        || file.contains("/include/c++/")
+        || begins(&WRAPPERS)
         || (begins(&CRATES) && !has_arguments)
         || LIBRARIES.iter().any(|library| file_name(&place.object).starts_with(library))
 }
@@ -212,5 +234,12 @@ mod tests {
             "std::unique_lock<std::mutex> (anonymous namespace)::guard<int>()",
         ];
         assert!(!callers.into_iter().any(is_wrapper));
+        let in_file = |file: &str| Place {
+            function: "main::{lambda()#1}::operator()() const".into(),
+            file: Some(file.into()),
+            ..Place::default()
+        };
+        assert!(super::is_wrapper(&in_file("/usr/include/c++/14/condition_variable")));
+        assert!(!super::is_wrapper(&in_file("/home/include/main.cpp")));
     }
 }

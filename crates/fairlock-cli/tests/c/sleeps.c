@@ -1,7 +1,6 @@
 /* A wait for what nobody holds. The argument says for what. */
 #define _GNU_SOURCE
 #include "asleep.h"
-#include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
@@ -28,32 +27,11 @@ static void *semaphore(void *unused) {
     return unused;
 }
 
-/* How often the thread of the parent has gone to sleep that looks at this process: all but the first. */
-static long sleeps_of_parent(void) {
-    char path[300], line[200];
-    long all = 0, count;
-    snprintf(path, sizeof path, "/proc/%d/task", getppid());
-    DIR *threads = opendir(path);
-    for (struct dirent *thread; threads && (thread = readdir(threads));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%s/status", getppid(), thread->d_name);
-        FILE *file = fopen(path, "r");
-        while (file && atoi(thread->d_name) != getppid() && fgets(line, sizeof line, file))
-            if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1)
-                all += count;
-        if (file)
-            fclose(file);
-    }
-    if (threads)
-        closedir(threads);
-    return all;
-}
-
 /* While another thread waits for its end, until the parent has looked at both time and again. */
 static void *is_looked_at(void *unused) {
     tid = getpid();
     until_it_sleeps();
-    for (long began = sleeps_of_parent(); sleeps_of_parent() < began + 50;)
-        usleep(1000);
+    until_looked_at(50);
     return unused;
 }
 

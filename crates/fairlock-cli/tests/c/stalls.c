@@ -80,6 +80,12 @@ APART void *place_order(void *unused) {
     return unused;
 }
 
+APART void *place_and_go(void *unused) {
+    place_order(unused);
+    pthread_mutex_unlock(&orders);
+    return unused;
+}
+
 static void three_threads(void) {
     begin_and_sleep(nightly_backup);
     begin_and_sleep(place_order);
@@ -142,6 +148,172 @@ static void pool_exhausted(void) {
     raise(SIGTERM);
 }
 
+/* A disk that answers late: the other end of a pipe. */
+static int disk[2];
+
+APART void *flush(void *unused) {
+    char answer;
+    pthread_mutex_lock(&table);
+    tid = gettid();
+    if (read(disk[0], &answer, 1) != 1)
+        abort();
+    pthread_mutex_unlock(&table);
+    return unused;
+}
+
+APART void *insert(void *unused) {
+    tid = gettid();
+    pthread_mutex_lock(&table);
+    pthread_mutex_unlock(&table);
+    return unused;
+}
+
+static void slow_disk(void) {
+    if (pipe(disk) != 0)
+        abort();
+    pthread_t holder = begin(flush);
+    until_it_sleeps();
+    pthread_t waiter = begin(insert);
+    until_it_sleeps();
+    until_looked_at(10);
+    if (write(disk[1], "", 1) != 1)
+        abort();
+    pthread_join(holder, NULL);
+    pthread_join(waiter, NULL);
+}
+
+/* A semaphore in place of a mutex. */
+APART void *export_all(void *unused) {
+    for (int i = 0; i < 10; i++) {
+        sem_wait(&pool);
+        usleep(20000);
+        sem_post(&pool);
+    }
+    return unused;
+}
+
+static void semaphore_as_mutex(void) {
+    pthread_t threads[3];
+    sem_init(&pool, 0, 1);
+    for (int i = 0; i < 3; i++)
+        threads[i] = begin(export_all);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* The holder of `orders` waits for `journal`, which another has for long. */
+APART void *slow_worker(void *unused) {
+    usleep(LONG_US);
+    pthread_mutex_unlock(&journal);
+    return unused;
+}
+
+APART void *granter(void *unused) {
+    pthread_mutex_lock(&orders);
+    tid = gettid();
+    pthread_mutex_lock(&journal);
+    pthread_mutex_unlock(&journal);
+    pthread_mutex_unlock(&orders);
+    return unused;
+}
+
+static void chain(void) {
+    pthread_t thread[3];
+    pthread_mutex_lock(&journal);
+    thread[0] = begin(granter);
+    until_it_sleeps();
+    for (int i = 1; i < 3; i++) {
+        thread[i] = begin(place_and_go);
+        until_it_sleeps();
+    }
+    slow_worker(NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], NULL);
+}
+
+/* Two locks that are taken and released by functions of the program. */
+struct lock {
+    pthread_mutex_t mutex;
+    int depth;
+};
+static struct lock *sessions, *invoices;
+
+APART void lock_take(struct lock *lock) {
+    pthread_mutex_lock(&lock->mutex);
+    lock->depth++;
+}
+
+APART void lock_give(struct lock *lock) {
+    lock->depth--;
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+APART void bill(void) {
+    lock_take(invoices);
+    lock_give(invoices);
+}
+
+APART void *login(void *unused) {
+    bill();
+    tid = gettid();
+    lock_take(sessions);
+    lock_give(sessions);
+    return unused;
+}
+
+APART void expire_sessions(void) {
+    usleep(LONG_US);
+    lock_give(sessions);
+}
+
+static void wrapper(void) {
+    sessions = calloc(1, sizeof *sessions);
+    invoices = calloc(1, sizeof *invoices);
+    if (!sessions || !invoices)
+        abort();
+    bill();
+    lock_take(sessions);
+    pthread_t thread = begin(login);
+    until_it_sleeps();
+    expire_sessions();
+    pthread_join(thread, NULL);
+}
+
+/* A mutex of several processes, which a child holds. */
+struct shared {
+    pthread_mutex_t queue;
+    _Atomic int is_held;
+};
+
+APART void compact(struct shared *shared) {
+    pthread_mutex_lock(&shared->queue);
+    shared->is_held = 1;
+    usleep(2 * LONG_US);
+    pthread_mutex_unlock(&shared->queue);
+}
+
+APART void serve(struct shared *shared) {
+    pthread_mutex_lock(&shared->queue);
+    pthread_mutex_unlock(&shared->queue);
+}
+
+static void process_shared(void) {
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&shared->queue, &attributes);
+    if (fork() == 0) {
+        compact(shared);
+        _exit(0);
+    }
+    while (!shared->is_held)
+        usleep(100);
+    serve(shared);
+    wait(NULL);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -149,6 +321,7 @@ int main(int argc, char **argv) {
     } stalls[] = {
         {"two_orders", two_orders},       {"held_for_ever", held_for_ever}, {"exit_while_waiting", exit_while_waiting},
         {"convoy", convoy},               {"missed_wake_up", missed_wake_up}, {"pool_exhausted", pool_exhausted},
+        {"semaphore_as_mutex", semaphore_as_mutex}, {"chain", chain}, {"wrapper", wrapper}, {"process_shared", process_shared}, {"slow_disk", slow_disk},
     };
     for (size_t i = 0; argc > 1 && i < sizeof stalls / sizeof *stalls; i++)
         if (strcmp(argv[1], stalls[i].name) == 0) {

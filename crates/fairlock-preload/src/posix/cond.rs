@@ -261,11 +261,13 @@ pub(super) unsafe fn notify(
     match unsafe { Cond::at(cond) } {
         // Mostly.
         Some(cond) if !cond.waiting.any() => 0,
-        Some(cond) => whole(move || {
-            ours(cond);
+        Some(ours_of) => whole(move || {
+            profile::wakes(cond.addr());
+            ours(ours_of);
             0
         }),
         None => whole(move || {
+            profile::wakes(cond.addr());
             notify_place(cond);
             or_glibc_s()
         }),

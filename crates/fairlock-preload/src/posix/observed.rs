@@ -48,6 +48,23 @@ pub(super) unsafe fn at_semaphore(
     })
 }
 
+/// Ends a wait at a semaphore.
+///
+/// # Safety
+/// A semaphore.
+#[inline(always)]
+pub(super) unsafe fn post(semaphore: Semaphore) -> c_int {
+    // SAFETY: the caller's promise.
+    let post = move || unsafe { real::sem_post(semaphore) };
+    if !profile::is_on() {
+        return post();
+    }
+    whole(move || {
+        profile::wakes(semaphore.addr());
+        cancel::as_outside(post)
+    })
+}
+
 /// Any system call. Those that may give a real-time policy are noted. All but those of futexes go on to glibc with
 /// registers and stack as they are: one may return on another stack, or twice. glibc takes six arguments, too, however
 /// many there are.
@@ -115,6 +132,14 @@ unsafe extern "C-unwind" fn futex(
         libc::FUTEX_LOCK_PI,
         libc::FUTEX_LOCK_PI2,
     ];
+    const WAKES: [c_int; 6] = [
+        libc::FUTEX_WAKE,
+        libc::FUTEX_WAKE_BITSET,
+        libc::FUTEX_WAKE_OP,
+        libc::FUTEX_REQUEUE,
+        libc::FUTEX_CMP_REQUEUE,
+        libc::FUTEX_UNLOCK_PI,
+    ];
     // SAFETY: see above.
     let call =
         move || unsafe { real::syscall()(number, address, operation, value, until, second, third) };
@@ -126,6 +151,9 @@ unsafe extern "C-unwind" fn futex(
         if WAITS.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
             profile::asleep(address, |_| kind::FUTEX, wait, |&result| errno(result))
         } else {
+            if WAKES.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
+                profile::wakes(address);
+            }
             wait()
         }
     })

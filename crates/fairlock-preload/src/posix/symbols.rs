@@ -213,6 +213,8 @@ symbols! {
     sem_clockwait(semaphore: Semaphore, clock: clockid_t, time: Time) =>
         observed::at_semaphore(semaphore, move || real::sem_clockwait(semaphore, clock, time));
 
+    sem_post(semaphore: Semaphore) => observed::post(semaphore);
+
     // For the profile: what is loaded later may have the same addresses.
     dlclose(library: *mut c_void) => profile::unloading(|| real::dlclose(library));
 }

@@ -132,7 +132,7 @@ real_functions! {
     (cond: Cond, mutex: Mutex) of [c"GLIBC_2.3.2"]: pthread_cond_wait;
     (cond: Cond, mutex: Mutex, until: Time) of [c"GLIBC_2.3.2"]: pthread_cond_timedwait;
     (cond: Cond, mutex: Mutex, clock: clockid_t, until: Time) of []: pthread_cond_clockwait;
-    (semaphore: Semaphore) of []: sem_wait;
+    (semaphore: Semaphore) of []: sem_wait sem_post;
     (semaphore: Semaphore, until: Time) of []: sem_timedwait;
     (semaphore: Semaphore, clock: clockid_t, until: Time) of []: sem_clockwait;
     (lock: Spin, shared: c_int) of []: pthread_spin_init;

@@ -11,7 +11,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::System;
-use fairlock_profile::layout::{Chunk, ChunkKind, Header, LONGEST, MAGIC, PAGE, VERSION};
+use fairlock_profile::layout::{AT_FIRST, Chunk, ChunkKind, Header, LONGEST, MAGIC, PAGE, VERSION};
 
 use crate::process::memory;
 use crate::process::mutex::Mutex;
@@ -19,9 +19,7 @@ use crate::process::text::Text;
 use crate::process::{self, clock, config};
 use crate::thread::Preload;
 
-/// The length of a new file, which is sparse. In bytes; compared with what is in use of it.
-const AT_FIRST: usize = 16 << 20;
-/// A file that may not become this long is not made. In bytes; compared with what the process may write.
+/// A file that may not become this long is not made.
 const SHORTEST: usize = 1 << 20;
 
 static START: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());

@@ -15,6 +15,13 @@ static INDEX: Index = Index::new(hash_of);
 /// Of what nobody holds: a lock may have been at the same address.
 static INDEX_OF_OTHERS: Index = Index::new(hash_of);
 
+/// How many threads wait for what nobody holds, of all addresses that share a place.
+static ASLEEP: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+
+pub(super) fn asleep_at(address: usize) -> &'static AtomicU32 {
+    &ASLEEP[hash(address) as usize % ASLEEP.len()]
+}
+
 /// Whether no lock was taken.
 pub(super) fn are_none() -> bool {
     LOCKS.len() == 0
@@ -25,6 +32,7 @@ pub(super) fn forget() {
     CONTENTION.forget();
     INDEX.forget();
     INDEX_OF_OTHERS.forget();
+    ASLEEP.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     PLACES.forget();
     INDEX_OF_PLACES.forget();
 }
@@ -84,6 +92,11 @@ fn number(index: &Index, wanted: usize, make: impl FnOnce() -> Option<u32>) -> O
 /// The number of a lock that has an entry.
 pub(super) fn known(address: usize) -> Option<u32> {
     number(&INDEX, address, || None)
+}
+
+/// The same of what nobody holds.
+pub(super) fn known_other(address: usize) -> Option<u32> {
+    number(&INDEX_OF_OTHERS, address, || None)
 }
 
 pub(super) fn get(number: u32) -> Option<&'static LockEntry> {

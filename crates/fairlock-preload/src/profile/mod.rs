@@ -21,7 +21,7 @@
 //! otherwise at least from when the first waiter came.
 //!
 //! At a condition nobody is waited for who holds something: such waits are counted like those for a lock, but
-//! charged to no holder, and not kept one by one. A thread that has nothing to do may wait there
+//! charged to no holder, and not kept one by one; where other threads ended them is counted. A thread that has nothing to do may wait there
 //! for ever.
 //!
 //! What goes on is in the record, too: where each thread waits now, since when, and which thread held the lock
@@ -204,6 +204,15 @@ pub(crate) fn asleep<R>(
         wait::asleep(Target { address, side: side::WRITE, kind, owner: |_| 0 }, wait, errno)
     } else {
         wait()
+    }
+}
+
+/// The calling thread is about to end waits of others for what nobody holds at an address: see [`asleep`].
+#[inline(always)]
+pub(crate) fn wakes(address: usize) {
+    // Relaxed: a thread that begins to wait meanwhile is woken by another call.
+    if is_on() && locks::asleep_at(address).load(Ordering::Relaxed) != 0 {
+        wait::ends_sleep(address);
     }
 }
 

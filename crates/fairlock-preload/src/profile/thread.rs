@@ -96,6 +96,8 @@ pub(super) struct Local {
     places: [Cell<Option<Known>>; PLACES],
     /// Which of a set's cells is given to another lock next.
     way: Cell<usize>,
+    /// The last waits that were long, by turns.
+    waited: [Cell<Waited>; WAITED],
     number: u32,
     next: AtomicU32,
 }
@@ -114,6 +116,17 @@ const HEAD: usize = offset_of!(ThreadEntry, cells);
 /// The cells of an entry that its thread uses.
 fn used(entry: &ThreadEntry) -> &[layout::Cell] {
     &entry.cells[..entry.places.load(Ordering::Relaxed) as usize]
+}
+
+/// How many of its waits a thread remembers.
+const WAITED: usize = 4;
+
+/// A wait for a lock that was long, and where that lock was released.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Waited {
+    pub(super) began: u64,
+    pub(super) ended: u64,
+    pub(super) holder_stack: u32,
 }
 
 /// How many places a thread knows at a time.
@@ -187,6 +200,7 @@ impl Busy {
             notes: Cell::new(0),
             places: Default::default(),
             way: Cell::new(0),
+            waited: Default::default(),
             number,
             next: AtomicU32::new(0),
         };
@@ -208,6 +222,7 @@ impl Busy {
         local.memory.forget();
         local.holds.iter().for_each(|hold| _ = hold.take());
         local.notes.set(0);
+        local.waited.iter().for_each(|wait| _ = wait.take());
         local.places.iter().for_each(|place| place.set(None));
         let entry = local.entry();
         entry.holds.iter().for_each(|holding| holding.lock.store(0, Ordering::Relaxed));
@@ -616,6 +631,29 @@ impl Local {
         self.entry().asleep.lock.store(0, Ordering::Relaxed);
     }
 
+    /// Which thread held the lock that this one has waited for, when the wait began.
+    pub(super) fn holder_it_waited_for(&self) -> u32 {
+        self.entry().asleep.holder.load(Ordering::Relaxed)
+    }
+
+    /// The thread has waited for a lock.
+    pub(super) fn has_waited(&self, wait: Waited) {
+        let oldest = self.waited.iter().min_by_key(|wait| wait.get().ended);
+        oldest.into_iter().for_each(|place| place.set(wait));
+    }
+
+    /// Where the lock was released that the thread has waited for longest in this time, if it waited for most of it.
+    pub(super) fn waited_for(&self, since: u64, until: u64) -> Option<u32> {
+        let during = |wait: &Cell<Waited>| {
+            let Waited { began, ended, holder_stack } = wait.get();
+            (ended.min(until).saturating_sub(began.max(since)), holder_stack)
+        };
+        let waits = || self.waited.iter().map(during);
+        let all = waits().map(|(waited, _)| waited).sum::<u64>();
+        let longest = waits().max().filter(|_| all > until.saturating_sub(since) / 2)?.1;
+        (longest != 0).then_some(longest)
+    }
+
     /// The thread was cancelled in a wait: it was until now.
     fn ends_its_wait(&self) {
         let AsleepEntry { lock, stack, since_ns, side, .. } = &self.entry().asleep;
@@ -624,11 +662,13 @@ impl Local {
         let waited = at - began;
         let stack = stack.load(Ordering::Relaxed);
         let side = side.load(Ordering::Relaxed) | side::GIVEN_UP;
-        if let Some(entry) = locks::get(lock)
-            && kind::is_lock(entry.kind.load(Ordering::Relaxed))
-            && let Some(contention) = locks::contention(entry)
-        {
+        let Some(entry) = locks::get(lock) else { return };
+        if let Some(contention) = locks::contention(entry) {
             ends(&contention.now, began, at, false);
+        }
+        if !kind::is_lock(entry.kind.load(Ordering::Relaxed)) {
+            locks::asleep_at(entry.address.load(Ordering::Relaxed) as usize)
+                .fetch_sub(1, Ordering::Relaxed);
         }
         self.note(Note { lock, stack, side, times: 1, waited, passed: 0, held: None });
     }

@@ -11,7 +11,7 @@ use fairlock_profile::layout::{
 use libc::{EBUSY, ETIMEDOUT};
 
 use super::file::Records;
-use super::thread::{self, Busy, Local, Note};
+use super::thread::{self, Busy, Local, Note, Waited};
 use super::word::{Waiting, begins, charge_until, ends};
 use super::{THRESHOLD_NS, Target, file, locks, threshold};
 use crate::thread::Preload;
@@ -56,6 +56,19 @@ pub(super) fn asleep<R>(
 ) -> R {
     let begin = |local: &_| Begun::asleep(local, target);
     recorded(begin, wait, |begun, local, result| begun.wakes(local, errno(result))).0
+}
+
+/// Counts where waits at an address are ended, if there are any.
+#[cold]
+#[inline(never)]
+pub(super) fn ends_sleep(address: usize) {
+    Busy::with(|local| {
+        let number = locks::known_other(address)?;
+        let contention = locks::contention(locks::get(number)?)?;
+        Waiting::now(&contention.now)
+            .is_any()
+            .then(|| local.count_at([number + 1, local.stack(), side::HELD], 1, 0))
+    });
 }
 
 /// Waits, with the beginning and the end recorded; returns whether they were.
@@ -139,6 +152,8 @@ impl Begun {
         let stack = local.stack();
         let at = Preload::now();
         let begun = Self { local, target, number, contention, stack, at, passed: 0 };
+        begins(&contention.now, at);
+        locks::asleep_at(target.address).fetch_add(1, RELAXED);
         begun.falls_asleep(local);
         Some(begun)
     }
@@ -156,12 +171,15 @@ impl Begun {
     /// That wait is over, and has ended with this error number.
     fn wakes(&self, local: &Local, errno: c_int) {
         local.wakes();
+        let at = Preload::now();
+        ends(&self.contention.now, self.at, at, false);
+        locks::asleep_at(self.target.address).fetch_sub(1, RELAXED);
         let how = match errno {
             _ if super::is_success(errno) => 0,
             ETIMEDOUT => side::GIVEN_UP,
             _ => return,
         };
-        let waited = Preload::now() - self.at;
+        let waited = at - self.at;
         let note = self.note(how, waited, 0);
         if waited < THRESHOLD_NS {
             local.note(note)
@@ -174,6 +192,21 @@ impl Begun {
     fn note(&self, how: u32, waited: u64, passed: u64) -> Note {
         let (lock, stack, side) = (self.number, self.stack, self.target.side | how);
         Note { lock, stack, side, times: 1, waited, passed, held: None }
+    }
+
+    /// The thread of another process that held the lock when the wait began, if it was one: it is charged, at a place that is
+    /// not known here.
+    fn stranger(&self, local: &Local, at: u64) -> Option<Held> {
+        let holder = local.holder_it_waited_for();
+        // SAFETY: numbers; signal zero is not sent.
+        let is_here =
+            || unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), holder as c_int, 0) == 0 };
+        if holder == 0 || is_here() {
+            return None;
+        }
+        let waited = charge_until(at, &self.contention.now);
+        local.count_at([self.number + 1, 0, side::HELD], 1, waited);
+        Some(Held { since: self.at, until: at, holder, ..NOBODY })
     }
 
     fn end(&self, local: &Local, result: c_int) {
@@ -211,10 +244,16 @@ impl Begun {
         // and the next release is charged.
         let gap = if last.stack != 0 { charge_until(at, now) } else { 0 };
         if gap > 0 {
-            local.count_at([self.number + 1, last.stack, side::HELD], 0, gap);
+            local.count_at([self.number + 1, last.via(), side::HELD], 0, gap);
+        }
+        let mut held = longest_hold(&now.held, self.at).unwrap_or(last);
+        if taken {
+            local.has_waited(Waited { began: self.at, ended: at, holder_stack: held.via() });
+        }
+        if held == NOBODY && taken {
+            held = self.stranger(local, at).unwrap_or(held);
         }
         if waited >= threshold() {
-            let held = longest_hold(&now.held, self.at).unwrap_or(last);
             let wait = Wait { began: self.at, released: last.until, held, note };
             keep(self.contention, &wait, local);
         }
@@ -280,7 +319,9 @@ fn charge(local: &Local, address: usize, released: Option<u64>) {
     let known = waited_since != 0 && released.is_none();
     let since = since.or(known.then_some(waited_since));
     let stack = if wanted { local.stack() } else { 0 };
-    let hold = Held { since: since.unwrap_or(0), until: at, holder: local.tid(), stack };
+    // What the thread itself has waited meanwhile is charged further on.
+    let via = since.and_then(|since| local.waited_for(since, at)).unwrap_or(stack);
+    let hold = Held { since: since.unwrap_or(0), until: at, holder: local.tid(), stack, via };
     if wanted {
         now.charged_at.store(ticks(), RELAXED);
         hold.becomes_last(now);
@@ -292,7 +333,7 @@ fn charge(local: &Local, address: usize, released: Option<u64>) {
     if held.is_some() || delay > 0 {
         local.note(Note {
             lock,
-            stack,
+            stack: via,
             side: side::HELD,
             times: 1,
             waited: delay,
@@ -309,9 +350,11 @@ struct Held {
     until: u64,
     holder: u32,
     stack: u32,
+    /// Where the thread released what this one waited for meanwhile, if it did for most of the time; or `stack`.
+    via: u32,
 }
 
-const NOBODY: Held = Held { since: 0, until: 0, holder: 0, stack: 0 };
+const NOBODY: Held = Held { since: 0, until: 0, holder: 0, stack: 0, via: 0 };
 
 impl Held {
     /// By whom the lock was held last, as far as somebody waited then.
@@ -321,13 +364,20 @@ impl Held {
             since: now.held_since_ns.load(RELAXED),
             holder: now.holder.load(RELAXED),
             stack: now.holder_stack.load(RELAXED),
+            via: now.holder_via.load(RELAXED),
         }
+    }
+
+    /// Where the time is charged.
+    fn via(self) -> u32 {
+        if self.via == 0 { self.stack } else { self.via }
     }
 
     fn becomes_last(self, now: &Now) {
         now.held_since_ns.store(self.since, RELAXED);
         now.holder.store(self.holder, RELAXED);
         now.holder_stack.store(self.stack, RELAXED);
+        now.holder_via.store(self.via, RELAXED);
         now.released_ns.store(self.until, RELAXED);
     }
 }
@@ -345,6 +395,7 @@ fn keep_hold(held: &[HoldEntry; MAGNITUDES], hold: Held) {
     place.since_ns.store(hold.since, RELAXED);
     place.holder.store(hold.holder, RELAXED);
     place.stack.store(hold.stack, RELAXED);
+    place.via.store(hold.via, RELAXED);
     // Release: a thread that sees the time sees the rest.
     place.until_ns.store(hold.until, Ordering::Release);
 }
@@ -357,6 +408,7 @@ fn longest_hold(held: &[HoldEntry; MAGNITUDES], began: u64) -> Option<Held> {
         since: place.since_ns.load(RELAXED),
         holder: place.holder.load(RELAXED),
         stack: place.stack.load(RELAXED),
+        via: place.via.load(RELAXED),
     };
     let found = held.iter().map(read).filter(|hold| hold.until > began);
     found.max_by_key(|hold| hold.until.saturating_sub(hold.since.max(began)))

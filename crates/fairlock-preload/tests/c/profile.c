@@ -712,7 +712,64 @@ static void written(void) {
     kill(getpid(), SIGKILL);
 }
 
-TESTS({"deadlock", deadlock}, {"kept", kept}, {"taken_again", taken_again}, {"written", written}, {"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
+/* It has the mutex, and waits for the other one, which the main thread has. */
+static void *has_it_and_waits(void *unused) {
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    tid = gettid();
+    CHECK(pthread_mutex_lock(&the_other_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_other_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    return unused;
+}
+
+__attribute__((noinline)) static void release_the_other(void) {
+    usleep(20000);
+    CHECK(pthread_mutex_unlock(&the_other_mutex) == 0);
+}
+
+static void through(void) {
+    pthread_t thread;
+    CHECK(pthread_mutex_lock(&the_other_mutex) == 0);
+    CHECK(pthread_create(&thread, NULL, has_it_and_waits, NULL) == 0);
+    until_it_sleeps();
+    one_wait(waits_for_the_mutex, release_the_other);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* A child has a mutex that its parent waits for. */
+static void shared(void) {
+    struct {
+        pthread_mutex_t mutex;
+        _Atomic int waits;
+    } *both = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_t attributes;
+    CHECK(both != MAP_FAILED && pthread_mutexattr_init(&attributes) == 0);
+    CHECK(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_mutex_init(&both->mutex, &attributes) == 0);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        char path[64], state = 0;
+        CHECK(pthread_mutex_lock(&both->mutex) == 0);
+        both->waits = 1;
+        snprintf(path, sizeof path, "/proc/%d/stat", parent);
+        while (both->waits != 2 || state != 'S') {
+            usleep(1000);
+            FILE *file = fopen(path, "r");
+            CHECK(file && fscanf(file, "%*d %*s %c", &state) == 1 && fclose(file) == 0);
+        }
+        usleep(2000);
+        CHECK(pthread_mutex_unlock(&both->mutex) == 0);
+        _exit(0);
+    }
+    while (both->waits == 0)
+        sched_yield();
+    both->waits = 2;
+    CHECK(pthread_mutex_lock(&both->mutex) == 0);
+    CHECK(pthread_mutex_unlock(&both->mutex) == 0);
+    join_child(child);
+}
+
+TESTS({"through", through}, {"shared", shared}, {"deadlock", deadlock}, {"kept", kept}, {"taken_again", taken_again}, {"written", written}, {"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"conditions", conditions}, {"semaphores", semaphores}, {"futexes", futexes},

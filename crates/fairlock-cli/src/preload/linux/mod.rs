@@ -16,7 +16,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::{fs, io};
+use std::{fs, io, mem};
 
 use libc::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2,
@@ -213,7 +213,9 @@ impl Targets {
             Page::Stderr.show(&(threads.text() + &report.text(explained, width)))?;
             return stats.write_bytes(report.text.as_bytes()).map(|()| false);
         }
-        let profile = Profile::read(folder, pid)?;
+        let mut threads = threads;
+        let doing = mem::take(&mut threads.doing);
+        let profile = Profile::read(folder, pid)?.with(doing);
         let threads = threads.with(profile.totals());
         let verdict = profile.verdict(threads.document().as_ref());
         Page::Stderr.show(&(verdict + &threads.text() + &profile.text(explained, width)))?;

@@ -66,6 +66,9 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
             "is linked statically: nothing can be preloaded, and there will be no report; \
              link it dynamically, or with libfairlock",
         ),
+        Image::Musl => Some(
+            "is for musl, and the library needs glibc: it will not be loaded; build the program for glibc",
+        ),
         Image::Foreign => Some("is not for 64-bit x86, and the library is: it will not be loaded"),
     }
 }
@@ -108,6 +111,8 @@ enum Image {
     /// Loaded by a dynamic linker.
     Dynamic,
     Static,
+    /// Loaded by musl's dynamic linker.
+    Musl,
     /// For another machine than x86-64.
     Foreign,
     /// A script or the like: only its interpreter's file would tell.
@@ -124,8 +129,11 @@ impl Image {
             return Self::Foreign;
         };
         let segments = header.program_headers(LittleEndian, bytes).unwrap_or_default();
-        let asks = segments.iter().any(|segment| segment.p_type(LittleEndian) == PT_INTERP);
-        if asks { Self::Dynamic } else { Self::Static }
+        let asks = segments.iter().find(|segment| segment.p_type(LittleEndian) == PT_INTERP);
+        let Some(asks) = asks else { return Self::Static };
+        let interpreter = asks.data(LittleEndian, bytes).unwrap_or_default();
+        let is_musl = interpreter.windows(8).any(|part| part == b"/ld-musl");
+        if is_musl { Self::Musl } else { Self::Dynamic }
     }
 }
 
@@ -147,6 +155,12 @@ mod tests {
             Image::of(&bytes)
         };
         assert_eq!(image(&|elf| elf[64] = 3), Image::Dynamic);
+        let musl = |elf: &mut Vec<u8>| {
+            elf[64] = 3;
+            (elf[72], elf[96]) = (120, 24);
+            elf.extend(b"/lib/ld-musl-x86_64.so.1");
+        };
+        assert_eq!(image(&musl), Image::Musl);
         assert_eq!(image(&|_| ()), Image::Static);
         assert_eq!(image(&|elf| elf[4] = 1), Image::Foreign);
         assert_eq!(image(&|elf| elf[18] = 183), Image::Foreign);

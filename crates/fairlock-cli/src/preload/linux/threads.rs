@@ -2,7 +2,7 @@
 //! and futexes, and threads may wait in other ways.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::fs;
 use std::mem;
@@ -77,6 +77,63 @@ pub struct Threads {
     /// Asleep, but the kernel does not say where.
     hidden: Duration,
     known: Totals,
+    pub doing: Activities,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doing {
+    Running,
+    /// In a system call, by its number.
+    In(u64),
+    Hidden,
+}
+
+/// What each thread did when.
+#[derive(Clone, Default)]
+pub struct Activities {
+    /// By the thread: since when it did what, by `CLOCK_MONOTONIC`. Of a look, each thread is once in it.
+    of: HashMap<u32, Vec<(u64, Doing)>>,
+    /// The last look.
+    until_ns: u64,
+}
+
+/// The clock of records, and of [`Activities`].
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// So many changes of what a thread does are remembered.
+const CHANGES: usize = 10_000;
+
+impl Activities {
+    fn note(&mut self, tid: u32, at: u64, doing: Doing) {
+        let changes = self.of.entry(tid).or_default();
+        if changes.last().is_none_or(|last| last.1 != doing) && changes.len() < CHANGES {
+            changes.push((at, doing));
+        }
+    }
+
+    /// What a thread did for most of a time, in words, and the part of the time in percent; none if it was not looked at.
+    pub fn mostly(&self, tid: u32, since: u64, until: u64) -> Option<(String, u64)> {
+        let changes = self.of.get(&tid)?;
+        let ends = changes.iter().skip(1).map(|change| change.0).chain([self.until_ns]);
+        let mut times = BTreeMap::<Doing, u64>::new();
+        for (&(begin, doing), end) in changes.iter().zip(ends) {
+            let time = end.min(until).saturating_sub(begin.max(since));
+            let all = times.entry(doing).or_default();
+            *all = sum([*all, time]);
+        }
+        let all = sum(times.values().copied());
+        let (doing, most) = times.into_iter().max_by_key(|(_, time)| *time)?;
+        let what = match doing {
+            Doing::Running => "running, or without a CPU".to_owned(),
+            Doing::In(call) => format!("in {}", name(call)),
+            Doing::Hidden => "asleep".to_owned(),
+        };
+        (all > 0).then(|| (what, (u128::from(most) * 100 / u128::from(all)) as u64))
+    }
 }
 
 impl Watch {
@@ -91,6 +148,7 @@ impl Watch {
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let now = Instant::now();
                 let mut look = Threads { ran: now - last, ..Threads::default() };
+                look.doing.until_ns = monotonic_ns();
                 look.look(pid, now - last);
                 let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 seen.all += look.clone();
@@ -116,6 +174,22 @@ impl Watch {
     }
 }
 
+impl Doing {
+    /// By what the kernel says of the thread; none if it has ended.
+    fn of(stat: &str, syscall: impl FnOnce() -> Option<String>) -> Option<Self> {
+        // The name before it may have any letters.
+        let (_, state) = stat.rsplit_once(") ")?;
+        Some(match state.as_bytes().first()? {
+            b'R' => Self::Running,
+            b'S' | b'D' => syscall().map_or(Self::Hidden, |call| {
+                // In none, as at a page fault.
+                Self::In(call.split(' ').next().unwrap_or_default().parse().unwrap_or(u64::MAX))
+            }),
+            _ => return None,
+        })
+    }
+}
+
 impl AddAssign for Threads {
     fn add_assign(&mut self, other: Self) {
         self.ran += other.ran;
@@ -123,6 +197,10 @@ impl AddAssign for Threads {
         self.in_futexes += other.in_futexes;
         self.hidden += other.hidden;
         self.known += other.known;
+        self.doing.until_ns = self.doing.until_ns.max(other.doing.until_ns);
+        for (tid, changes) in other.doing.of {
+            changes.into_iter().for_each(|(at, doing)| self.doing.note(tid, at, doing));
+        }
         for (call, time) in other.elsewhere {
             *self.elsewhere.entry(call).or_default() += time;
         }
@@ -137,39 +215,26 @@ impl Threads {
             // Whatever cannot be read is of a thread that has ended meanwhile.
             let read = |file: &str| fs::read_to_string(thread.path().join(file));
             if let Ok(stat) = read("stat")
-                && let Some(place) = self.place(&stat, || read("syscall").ok())
+                && let Some(doing) = Doing::of(&stat, || read("syscall").ok())
             {
-                *place += time;
+                *self.place(doing) += time;
+                let tid = thread.file_name().to_str().and_then(|name| name.parse().ok());
+                tid.into_iter().for_each(|tid| self.doing.note(tid, self.doing.until_ns, doing));
             }
             let children = read("children").unwrap_or_default();
             children.split_whitespace().flat_map(str::parse).for_each(|pid| self.look(pid, time));
         }
     }
 
-    /// Where the time of a thread counts, by what the kernel says of it.
-    fn place(
-        &mut self,
-        stat: &str,
-        syscall: impl FnOnce() -> Option<String>,
-    ) -> Option<&mut Duration> {
+    /// Where the time of a thread counts.
+    fn place(&mut self, doing: Doing) -> &mut Duration {
         const FUTEXES: [u64; 3] = [202, 449, 455];
-        // The name before it may have any letters.
-        let (_, state) = stat.rsplit_once(") ")?;
-        Some(match state.as_bytes().first()? {
-            b'R' => &mut self.running,
-            b'S' | b'D' => {
-                let call = syscall();
-                let number = call.map(|call| call.split(' ').next().unwrap_or_default().parse());
-                match number {
-                    Some(Ok(call)) if FUTEXES.contains(&call) => &mut self.in_futexes,
-                    Some(Ok(call)) => self.elsewhere.entry(call).or_default(),
-                    // In none, as at a page fault.
-                    Some(Err(_)) => self.elsewhere.entry(u64::MAX).or_default(),
-                    None => &mut self.hidden,
-                }
-            }
-            _ => return None,
-        })
+        match doing {
+            Doing::Running => &mut self.running,
+            Doing::In(call) if FUTEXES.contains(&call) => &mut self.in_futexes,
+            Doing::In(call) => self.elsewhere.entry(call).or_default(),
+            Doing::Hidden => &mut self.hidden,
+        }
     }
 
     /// The same with what a record or our locks know.
@@ -301,8 +366,8 @@ mod tests {
             ("1 (a) Z 0", None),
         ];
         for (stat, call) in seen {
-            if let Some(place) = threads.place(stat, || call.map(str::to_owned)) {
-                *place += Duration::from_secs(1);
+            if let Some(doing) = Doing::of(stat, || call.map(str::to_owned)) {
+                *threads.place(doing) += Duration::from_secs(1);
             }
         }
         let known = Totals { lost_ns: 100_000_000, slept_ns: Some(650_000_000) };
@@ -333,6 +398,7 @@ mod tests {
                 [running, in_futexes, hidden].map(Duration::from_millis);
             let threads = Threads {
                 ran: Duration::from_secs(1),
+                doing: Activities::default(),
                 running,
                 in_futexes,
                 hidden,
@@ -367,6 +433,18 @@ mod tests {
         }
         let awake = of(500, 480, 0, &[20], [300, 210]);
         assert!(awake.contains("ready 47.0 % of their time, lost at locks 30.0 %"), "{awake}");
+    }
+
+    #[test]
+    fn what_a_thread_did_for_most_of_a_time_is_known() {
+        let mut doing = Activities::default();
+        doing.note(7, 100, Doing::Running);
+        [200, 300].into_iter().for_each(|at| doing.note(7, at, Doing::In(74)));
+        doing.note(7, 1_000, Doing::Running);
+        doing.until_ns = 2_000;
+        assert_eq!(doing.mostly(7, 100, 1_000), Some(("in fsync".to_owned(), 88)));
+        assert_eq!(doing.mostly(7, 1_500, 1_600).unwrap().0, "running, or without a CPU");
+        assert_eq!((doing.mostly(7, 0, 100), doing.mostly(8, 0, 1_000)), (None, None));
     }
 
     #[test]

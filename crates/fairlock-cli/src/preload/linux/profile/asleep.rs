@@ -18,7 +18,8 @@ use crate::units::{count, several, time};
 const SHOWN: usize = 10;
 
 const NOTE: &str = "not lost by itself: a thread without work waits so; slept: all threads together; going on: waits that \
-     had not ended; at: where most of the time was slept";
+     had not ended; at: where most of the time was slept; ended by: \
+     the place that ended most of the waits";
 
 /// What threads of a process waited for.
 pub(super) struct Asleep<'a> {
@@ -32,6 +33,8 @@ pub(super) struct Asleep<'a> {
     by_time: Vec<u64>,
     /// Where, those with most of the time first.
     pub(super) places: Vec<AtPlace>,
+    /// Where waits were ended, those that ended most of them first.
+    pub(super) wakers: Vec<AtPlace>,
 }
 
 impl Asleep<'_> {
@@ -39,6 +42,13 @@ impl Asleep<'_> {
     pub(super) fn wait(&self, share: f64) -> Option<u64> {
         let ended = self.waits > self.going_on;
         ended.then(|| buckets::percentile(&self.by_time, share).min(self.longest_ns))
+    }
+
+    /// The place that ended most of the waits, and how often.
+    pub(super) fn ended_by(&self) -> Option<String> {
+        let waker = self.wakers.first()?;
+        let place = self.seen.process.caller(waker.stack)?.short();
+        Some(format!("{place}, {}", several(waker.count, "time")))
     }
 
     /// Adds what was waited for elsewhere.
@@ -59,10 +69,14 @@ pub(super) fn of(process: &Process) -> Vec<Asleep<'_>> {
     let record = &process.record;
     #[cfg(test)]
     super::tests::LOOKED_AT.set(super::tests::LOOKED_AT.get() + record.waiters.len());
-    let mut places = HashMap::<usize, Vec<AtPlace>>::new();
-    for place in &record.waiters {
-        places.entry(place.lock).or_default().push(place.clone());
-    }
+    let by_lock = |all: &[AtPlace]| {
+        let mut places = HashMap::<usize, Vec<AtPlace>>::new();
+        for place in all {
+            places.entry(place.lock).or_default().push(place.clone());
+        }
+        places
+    };
+    let (mut places, mut wakers) = (by_lock(&record.waiters), by_lock(&record.holders));
     let mut all = BTreeMap::<usize, Asleep<'_>>::new();
     for (number, lock) in record.locks.iter().enumerate().filter(|(_, it)| !kind::is_lock(it.kind))
     {
@@ -72,7 +86,10 @@ pub(super) fn of(process: &Process) -> Vec<Asleep<'_>> {
         let longest_ns = found.map_or(0, |found| found.longest_ns);
         let by_time = found.map_or_else(Vec::new, |found| found.waits_by_time.clone());
         let places = places.remove(&number).unwrap_or_default();
-        let found = Asleep { seen, waits, going_on: 0, slept_ns, longest_ns, by_time, places };
+        let mut wakers = wakers.remove(&number).unwrap_or_default();
+        wakers.sort_by_key(|place| Reverse(place.count));
+        let found =
+            Asleep { seen, waits, going_on: 0, slept_ns, longest_ns, by_time, places, wakers };
         all.insert(number, found);
     }
     for asleep in record.threads.iter().filter_map(|thread| thread.asleep.as_ref()) {
@@ -132,6 +149,7 @@ pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
             }),
             (Column::figure("longest"), &|(_, found)| time(found.longest_ns)),
             (Column::place("at"), &|((.., at), _)| at.clone()),
+            (Column::place("ended by"), &|(_, found)| or_dash(found.ended_by(), |by| by)),
             (Column::figure("process").rank(0), &|((pid, ..), _)| pid.to_string()),
         ],
     );

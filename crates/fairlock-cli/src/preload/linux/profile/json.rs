@@ -98,6 +98,7 @@ fn of_sleep(process: &Process, asleep: &asleep::Asleep<'_>) -> OfSleep {
         sleep_p50_ns: asleep.wait(0.5),
         sleep_p99_ns: asleep.wait(0.99),
         sleep_longest_ns: asleep.longest_ns,
+        wakers: asleep.wakers.iter().map(|place| of_place(process, place)).collect(),
         sleepers: asleep.places.iter().map(|place| of_place(process, place)).collect(),
     }
 }
@@ -186,6 +187,7 @@ mod tests {
     use fairlock_profile::{Contention, Lock, Record};
 
     use super::*;
+    use crate::preload::linux::profile::Callers;
     use crate::preload::linux::profile::names::{Files, Names};
     use crate::preload::linux::profile::tests::LOOKED_AT;
 
@@ -205,7 +207,8 @@ mod tests {
         }
         let names = Names::of(&record, &mut Files::default());
         let places = record.waiters.len();
-        let process = of_process(&Process { record, names, until_ns: None });
+        let process =
+            of_process(&Process { record, names, callers: Callers::default(), until_ns: None });
         // Once for those that waited, once for holders, and once for what nobody holds.
         assert_eq!((process.locks.len(), LOOKED_AT.get()), (LOCKS, 3 * places));
         let lost = |at: &[AtStack]| at.iter().map(|it| it.wait_total_ns).collect::<Vec<_>>();

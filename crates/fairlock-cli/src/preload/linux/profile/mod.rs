@@ -12,8 +12,9 @@ mod table;
 mod trace;
 mod verdict;
 
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,12 +25,12 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
-use super::threads::{Threads, Totals};
+use super::threads::{Activities, Threads, Totals, monotonic_ns};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::output::complain;
 use crate::preload::document::Document;
-use crate::preload::place::Place;
+use crate::preload::place::{self, Place};
 use crate::preload::waited::Waited;
 use crate::preload::{Charge, sum};
 
@@ -46,12 +47,6 @@ pub fn place() -> PathBuf {
 fn open(path: &Path) -> io::Result<fs::File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     fs::File::options().read(true).custom_flags(flags).open(path)
-}
-
-/// The clock of records.
-fn now() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn runs(pid: u32) -> bool {
@@ -76,13 +71,33 @@ pub struct Profile {
     /// The processes that took locks, in the order in which they began.
     processes: Vec<Process>,
     /// Whether others were recorded.
-    has_idle: bool,
+    idle: Idle,
+    doing: Activities,
+}
+
+/// Processes that took no lock.
+#[derive(Clone, Copy, PartialEq)]
+enum Idle {
+    None,
+    /// All processes have exited.
+    Exited,
+    /// Some were killed, or called `_exit` or `exec`.
+    Left,
+}
+
+/// Which places ask for locks, as far as that was asked for.
+#[derive(Default)]
+struct Callers {
+    /// By the numbers of stacks.
+    known: RefCell<HashMap<u32, Option<Place>>>,
+    wrappers: OnceCell<HashSet<Place>>,
 }
 
 /// What a process recorded, and the names of its addresses.
 struct Process {
     record: Record,
     names: Names,
+    callers: Callers,
     /// When it ended, or was looked at; none if it was ended in an unknown moment.
     until_ns: Option<u64>,
 }
@@ -129,8 +144,13 @@ impl Profile {
             match open(&path).and_then(fairlock_profile::load_file) {
                 Ok(record) => {
                     let names = Names::of(&record, files);
-                    let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(now));
-                    processes.push(Process { names, record, until_ns });
+                    let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(monotonic_ns));
+                    processes.push(Process {
+                        names,
+                        record,
+                        callers: Callers::default(),
+                        until_ns,
+                    });
                 }
                 // Its folder is being removed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -145,13 +165,53 @@ impl Profile {
             process.until_ns = process.record.ended_ns.or(next).or(process.until_ns);
         }
         let last = processes.iter_mut().rfind(|it| Some(it.record.pid) == program);
-        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(now));
+        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(monotonic_ns));
         for process in &mut processes {
             process.until_ns.iter().for_each(|&until| process.record.count_waits_until(until));
         }
         let all = processes.len();
+        let exited = processes.iter().all(|process| process.record.ended_ns.is_some());
         processes.retain(|Process { record, .. }| !record.locks.is_empty() || record.lost > 0);
-        Self { has_idle: processes.len() < all, processes }
+        let idle = match processes.len() < all {
+            true if exited => Idle::Exited,
+            true => Idle::Left,
+            false => Idle::None,
+        };
+        Self { idle, processes, doing: Activities::default() }
+    }
+
+    /// The same, with what threads were seen to do.
+    pub fn with(self, doing: Activities) -> Self {
+        Self { doing, ..self }
+    }
+
+    /// What a thread did for most of a time in which others waited for it, in words; none if that is too short to be
+    /// seen.
+    fn meanwhile(&self, thread: u32, since: u64, until: u64) -> Option<String> {
+        const SEEN_NS: u64 = 10_000_000;
+        let (what, percent) = self.doing.mostly(thread, since, until)?;
+        (until.saturating_sub(since) >= SEEN_NS).then(|| format!("{percent} % of it {what}"))
+    }
+
+    /// The holder that a wait was for, if it was a thread of another process, in words: with the place that took the
+    /// lock there first, if the lock has the same address there, as after a fork.
+    fn stranger(&self, process: &Process, wait: &Wait) -> Option<String> {
+        if wait.holder == 0 || wait.holder_stack != 0 || wait.holder == process.record.pid {
+            return None;
+        }
+        let is_its = |it: &&Process| {
+            let record = &it.record;
+            record.pid == wait.holder || record.thread(wait.holder).is_some()
+        };
+        let Some(other) = self.processes.iter().find(is_its) else {
+            return Some(format!("another process (thread {})", wait.holder));
+        };
+        let lock = &process.record.locks[wait.lock];
+        let same =
+            other.record.locks.iter().find(|it| it.address == lock.address && it.kind == lock.kind);
+        let place = same.and_then(|lock| Some(other.caller(lock.first_stack)?.short()));
+        let place = place.map_or_else(String::new, |place| format!("{place} of "));
+        Some(format!("{place}another process, PID {},", other.record.pid))
     }
 
     /// All locks, those at which most time was lost first.
@@ -236,7 +296,7 @@ impl Process {
             let known = known.entry(place.lock).or_default();
             *known = sum([*known, place.waited_ns]);
         }
-        let mut places = holders.clone();
+        let mut places: Vec<_> = holders.iter().filter(|it| is_lock(it.lock)).cloned().collect();
         for (number, lock) in locks.iter().enumerate().filter(|&(number, _)| is_lock(number)) {
             let lost = lock.contention.as_ref().map_or(0, |found| found.waited_ns);
             let waited_ns = lost.saturating_sub(known.get(&number).copied().unwrap_or(0));
@@ -256,8 +316,77 @@ impl Process {
         self.names.stack(self.record.stack(number))
     }
 
+    /// The place at which the program itself asked for a lock. If several locks are asked for there, with the place
+    /// that it was called from.
     fn caller(&self, stack: u32) -> Option<Place> {
-        self.names.caller(self.record.stack(stack))
+        if let Some(known) = self.callers.known.borrow().get(&stack) {
+            return known.clone();
+        }
+        let places = self.names.stack(self.record.stack(stack));
+        let wrappers = self.callers.wrappers.get_or_init(|| self.wrappers());
+        let found = place::caller(&places).map(|place| {
+            let behind = || place::behind(&places, place, |it| wrappers.contains(it));
+            let behind = if wrappers.contains(place) { behind() } else { None };
+            behind.unwrap_or_else(|| place.clone())
+        });
+        self.callers.known.borrow_mut().insert(stack, found.clone());
+        found
+    }
+
+    /// The places that ask for more than one lock; and those that release such locks, unless they are in a function that
+    /// called such a place.
+    fn wrappers(&self) -> HashSet<Place> {
+        let Record { locks, waiters, holders, .. } = &self.record;
+        let first = locks.iter().enumerate().map(|(number, lock)| (lock.first_stack, number));
+        let asked = first.chain(waiters.iter().map(|place| (place.stack, place.lock)));
+        let asked: HashSet<(u32, usize)> = asked.filter(|&(stack, _)| stack != 0).collect();
+        let mut stacks = HashMap::<u32, Vec<Place>>::new();
+        let mut places = |number| {
+            let names = || self.names.stack(self.record.stack(number));
+            stacks.entry(number).or_insert_with(names).clone()
+        };
+        // Of each place the only lock, or none if there are several.
+        let mut only = HashMap::<Place, Option<usize>>::new();
+        for &(stack, lock) in &asked {
+            if let Some(place) = place::caller(&places(stack)) {
+                let only = only.entry(place.clone()).or_insert(Some(lock));
+                *only = only.filter(|&it| it == lock);
+            }
+        }
+        let several = only.into_iter().filter(|(_, only)| only.is_none());
+        let mut wrappers: HashSet<Place> = several.map(|(place, _)| place).collect();
+        // By lock, the functions that called those.
+        let mut callers = HashMap::<usize, HashSet<String>>::new();
+        for (stack, lock) in asked {
+            let places = places(stack);
+            if place::caller(&places).is_some_and(|place| wrappers.contains(place)) {
+                let functions = places.into_iter().map(|place| place.function);
+                callers.entry(lock).or_default().extend(functions);
+            }
+        }
+        for holder in holders {
+            if let Some(callers) = callers.get(&holder.lock)
+                && let Some(place) = place::caller(&places(holder.stack))
+                && !callers.contains(&place.function)
+            {
+                wrappers.insert(place.clone());
+            }
+        }
+        wrappers
+    }
+
+    /// The wait of a wait's holder during which that one had the lock, if it was most of the hold; and how much.
+    fn through(&self, wait: &Wait) -> Option<(&Wait, u64)> {
+        let (since, until) = (wait.held_since_ns?.max(wait.began_ns), wait.held_until_ns?);
+        let worst = self.record.locks.iter().filter_map(|lock| lock.contention.as_ref());
+        let all = self.record.waits.iter().chain(worst.flat_map(|found| &found.worst));
+        let of_holder = all.filter(|it| it.thread == wait.holder && it.lock != wait.lock);
+        let during = of_holder.map(|it| {
+            let end = it.began_ns.saturating_add(it.waited_ns);
+            (it, end.min(until).saturating_sub(it.began_ns.max(since)))
+        });
+        let (found, waited) = during.max_by_key(|(_, waited)| *waited)?;
+        (waited > until.saturating_sub(since) / 2).then_some((found, waited))
     }
 }
 
@@ -406,12 +535,16 @@ mod tests {
         record.waits = vec![Wait { lock: 1, began_ns: MOST, waited_ns: MOST, ..Wait::default() }];
         record.threads = vec![Thread { tid: 1, asleep: Some(asleep), ..Thread::default() }];
         let names = Names::of(&record, &mut Files::default());
-        Process { names, record, until_ns: Some(MOST) }
+        Process { names, record, callers: Callers::default(), until_ns: Some(MOST) }
     }
 
     #[test]
     fn numbers_of_a_damaged_record_are_no_panic_in_any_form() {
-        let profile = Profile { processes: vec![damaged(), damaged()], has_idle: false };
+        let profile = Profile {
+            processes: vec![damaged(), damaged()],
+            idle: Idle::None,
+            doing: Activities::default(),
+        };
         let most = crate::units::count(u64::MAX);
         let text = profile.text(false, None);
         assert!(text.contains(&format!("taken {most} times")), "{text}");

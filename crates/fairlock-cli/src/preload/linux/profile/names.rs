@@ -15,7 +15,7 @@ use fairlock_profile::layout::frame::{ADDRESS, MOST_UNLOADS, SIGNAL, UNLOADS_SHI
 use fairlock_profile::{Module, Record};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-use crate::preload::place::{self, Place, file_name};
+use crate::preload::place::{Place, file_name};
 
 /// The files that processes have loaded, by path: most processes have the same. Lines are read only
 /// of files that have been asked for an address.
@@ -148,11 +148,6 @@ impl Names {
         begins.then(|| object.file.places(called))
     }
 
-    /// The place at which the program itself asked for the lock.
-    pub fn caller(&self, frames: &[u64]) -> Option<Place> {
-        place::caller(&self.stack(frames)).cloned()
-    }
-
     /// The variable that an address was in when a thread had the stack `then`.
     pub fn variable(&self, address: u64, then: &[u64]) -> Option<String> {
         let object = self.object(address | then.first()? & !ADDRESS)?;
@@ -252,6 +247,7 @@ impl File {
             file: location.as_ref().and_then(|location| location.file.map(str::to_owned)),
             line: location.and_then(|location| location.line),
             object: self.path.clone(),
+            wrapper: None,
         };
         let Some(lines) = self.lines() else { return vec![place(None, None)] };
         let symbol = || lines.find_symbol(at).map(demangled);

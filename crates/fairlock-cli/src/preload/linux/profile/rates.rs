@@ -166,7 +166,7 @@ fn table(locks: &[Since<'_>], passed: Duration) -> Table {
 mod tests {
     use fairlock_profile::{Contention, Lock, Record};
 
-    use super::super::{Files, Names, Process};
+    use super::super::{Activities, Callers, Files, Idle, Names, Process};
     use super::*;
 
     /// A process with many locks, each of which was taken so often, and waited for half as often.
@@ -191,7 +191,9 @@ mod tests {
             })
             .collect();
         let names = Names::of(&record, &mut Files::default());
-        Profile { processes: vec![Process { names, record, until_ns: None }], has_idle: false }
+        let callers = Callers::default();
+        let process = Process { names, record, callers, until_ns: None };
+        Profile { processes: vec![process], idle: Idle::None, doing: Activities::default() }
     }
 
     const SCREEN: Room = Room { columns: Some(80), rows: Some(24) };

@@ -185,6 +185,15 @@ pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
         let tids: Vec<u32> = stuck.chain.iter().map(|(_, held)| held.thread).collect();
         record.deadlocks().iter().flatten().any(|&at| tids.contains(&record.threads[at].tid))
     };
+    for stuck in stuck.iter().take(SHOWN).filter(|stuck| stuck.chain.len() == 1) {
+        let process = stuck.seen.process;
+        let times = stuck.held().and_then(|held| Some((held, held.since_ns?, process.until_ns?)));
+        let did = times.and_then(|(held, since, until)| {
+            let did = profile.meanwhile(held.thread, since, until)?;
+            Some(format!("{} has held {}, {did}\n", process.thread(held.thread), stuck.seen.name()))
+        });
+        did.into_iter().for_each(|did| text += &did);
+    }
     let why = stuck.iter().take(SHOWN).filter(|stuck| !is_deadlocked(stuck)).filter_map(Stuck::why);
     why.for_each(|line| text += &format!("{line}\n"));
     text

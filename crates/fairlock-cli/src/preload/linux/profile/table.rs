@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::{Profile, Seen, asleep, stuck};
+use super::{Idle, Profile, Seen, asleep, stuck};
 use crate::layout::{Column, NOTHING, Table, or_dash};
 use crate::preload::place::{Place, file_name};
 use crate::preload::{Charge, sum};
@@ -20,13 +20,21 @@ const NOTE: &str = "lost: all waits together; waited: acquisitions that had to w
 
 pub fn text(profile: &Profile, width: Option<usize>) -> String {
     if profile.processes.is_empty() {
-        return match profile.has_idle {
-            true => "fairlock: the program took no pthread lock\n".into(),
-            false => {
-                "fairlock: no record: the library was not loaded, or has said why it makes none\n"
-                    .into()
+        let why = match profile.idle {
+            Idle::Exited => {
+                "the program took no pthread lock; locks of other kinds (of Go, Java or Rust's std) are not recorded, nor \
+                 are programs that it started with an environment of their own (env -i), or that are linked statically"
+            }
+            Idle::Left => {
+                "the program took no pthread lock before it was killed, called _exit, or called exec; what it became then \
+                 has no record if its environment was cleared (env -i), it is linked statically, or has raised privileges"
+            }
+            Idle::None => {
+                "no record: the library was not loaded, or has said why it makes none; a loader other than glibc's (musl, \
+                 Android) does not load it, nor does a program that was killed sooner"
             }
         };
+        return format!("fairlock: {why}\n");
     }
     let locks = profile.locks();
     let (waited, idle): (Vec<_>, Vec<_>) = locks.into_iter().partition(|seen| seen.waits() > 0);
@@ -165,7 +173,9 @@ fn waits(profile: &Profile) -> String {
         if wait.given_up {
             text += ", in vain";
         }
-        if wait.holder != 0 {
+        if let Some(stranger) = profile.stranger(process, wait) {
+            let _ = write!(text, "; {stranger} held it");
+        } else if wait.holder != 0 {
             let held = wait.held_ns().map(|held| format!("held for {}, ", time(held)));
             let held = held.unwrap_or_default();
             let by = at(wait.holder_stack);
@@ -174,6 +184,16 @@ fn waits(profile: &Profile) -> String {
                 name => format!("{name} ({})", wait.holder),
             };
             let _ = write!(text, "; {held}released by {holder} at {by}");
+            let held = wait.held_since_ns.zip(wait.held_until_ns);
+            let did = held.and_then(|(since, until)| {
+                profile.meanwhile(wait.holder, since.max(wait.began_ns), until)
+            });
+            did.into_iter().for_each(|did| _ = write!(text, ", {did}"));
+            if let Some((other, waited)) = process.through(wait) {
+                let (waited, by) = (time(waited), at(other.holder_stack));
+                let other = Seen::of(process, other.lock).name();
+                let _ = write!(text, ", which waited {waited} of it for {other}, held by {by}");
+            }
         }
         if wait.passed > 0 {
             let _ = write!(text, "; {} let in meanwhile", count(wait.passed));

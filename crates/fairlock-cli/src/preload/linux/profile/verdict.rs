@@ -1,14 +1,16 @@
 //! The first lines: where the time went, in a sentence.
 
+use fairlock_profile::Wait;
 use fairlock_profile::layout::kind;
 
 use super::asleep::{self, Asleep};
 use super::stuck::Stuck;
-use super::{Profile, Seen};
+use super::{Process, Profile, Seen};
+use crate::layout::or_dash;
 use crate::output::between_words;
-use crate::preload::Charge;
 use crate::preload::document::OfThreads;
 use crate::preload::place::Place;
+use crate::preload::{Charge, sum};
 use crate::units::{count, several, time};
 
 /// No line is longer.
@@ -32,37 +34,46 @@ impl Profile {
         });
         let matters = |lost: u64, longest: u64| lost > all / PART || longest >= LONG_NS;
         let deadlocks = self.deadlocks();
-        let text = if let Some(first) = deadlocks.first() {
+        if let Some(first) = deadlocks.first() {
             return format!("\n{}\n", wrapped(first).join("\n"));
-        } else if let Some(lock) = self
-            .locks()
-            .into_iter()
-            .next()
-            .filter(|lock| lock.lost() > 0 && matters(lock.lost(), lock.longest().unwrap_or(0)))
-        {
-            let (lost, name) = (time(lock.lost()), lock.name());
-            format!("lost {lost}{of} at the lock \"{name}\": {}", culprit(&lock))
-        } else {
-            let nothing = format!("no time worth mentioning lost at locks{of}");
-            let hidden = self.processes.iter().flat_map(asleep::of).filter(is_like_a_lock);
-            match hidden.max_by_key(|found| found.slept_ns) {
-                Some(found) if matters(found.slept_ns, 0) => {
-                    let (slept, kind, name) =
-                        (time(found.slept_ns), found.seen.kind(), found.seen.name());
-                    format!("waited {slept}{of} at the {kind} \"{name}\": {}", ended_by(&found))
-                }
-                _ => nothing,
-            }
-        };
-        let mut lines = wrapped(&text);
-        if lines.len() > 2 {
-            lines.truncate(2);
-            let room = COLUMNS - 4;
-            let end = lines[1].char_indices().nth(room).map_or(lines[1].len(), |(at, _)| at);
-            lines[1].replace_range(end.., "");
-            lines[1] += " ...";
         }
+        let worst = self.locks().into_iter().next();
+        let worst = worst.filter(|lock| lock.lost() > 0);
+        let hidden = self.processes.iter().flat_map(asleep::of).filter(is_like_a_lock);
+        let hidden = hidden.max_by_key(|found| found.slept_ns);
+        let lines = match (worst, hidden) {
+            (Some(lock), _) if matters(lock.lost(), lock.longest().unwrap_or(0)) => {
+                let begin = format!("lost {}{of} at the lock", time(lock.lost()));
+                in_two_lines(&begin, lock.name(), &culprit(self, &lock))
+            }
+            (_, Some(found)) if matters(found.slept_ns, 0) => {
+                let begin =
+                    format!("waited {}{of} at the {}", time(found.slept_ns), found.seen.kind());
+                in_two_lines(&begin, found.seen.name(), &unseen(&found))
+            }
+            _ => wrapped(&format!("no time worth mentioning lost at locks{of}")),
+        };
         format!("\n{}\n", lines.join("\n"))
+    }
+}
+
+/// The sentence, in which the name of the lock loses its line, and then its function's caller, where it is too long; and
+/// at last the end.
+fn in_two_lines(begin: &str, mut name: String, rest: &str) -> Vec<String> {
+    loop {
+        let mut lines = wrapped(&format!("{begin} \"{name}\": {rest}"));
+        if lines.len() <= 2 {
+            return lines;
+        }
+        if let Some(end) = name.rfind(" (").or_else(|| name.rfind(" <- ")) {
+            name.truncate(end);
+            continue;
+        }
+        lines.truncate(2);
+        let end = lines[1].char_indices().nth(COLUMNS - 4).map_or(lines[1].len(), |(at, _)| at);
+        lines[1].truncate(end);
+        lines[1] += " ...";
+        return lines;
     }
 }
 
@@ -76,31 +87,26 @@ fn is_like_a_lock(found: &Asleep<'_>) -> bool {
     found.seen.lock.kind != kind::CONDITION
 }
 
-fn ended_by(found: &Asleep<'_>) -> String {
-    let process = found.seen.process;
-    let wakers = process.record.holders.iter().filter(|place| place.lock == found.seen.number);
-    let waker = wakers.max_by_key(|place| place.count);
-    let by = waker.and_then(|waker| Some((process.caller(waker.stack)?.short(), waker.count)));
-    match by {
-        Some((place, times)) => {
-            format!(
-                "held by a thread that this cannot see; ended by {place}, {}",
-                several(times, "time")
-            )
-        }
+/// What is known of its holder.
+fn unseen(found: &Asleep<'_>) -> String {
+    // Idle threads of Rust and other languages wait at a futex, too.
+    let perhaps = if found.seen.lock.kind == kind::FUTEX { "if it is a lock, " } else { "" };
+    let held = format!("{perhaps}held by a thread that this cannot see");
+    match found.ended_by() {
+        Some(by) => format!("{held}; ended by {by}"),
         None if found.going_on > 0 => format!(
-            "held by a thread that this cannot see; {} not ended",
+            "{held}; {} not ended",
             match found.going_on {
                 1 => "1 wait has".to_owned(),
                 waits => format!("{} waits have", count(waits)),
             }
         ),
-        None => "held by a thread that this cannot see".to_owned(),
+        None => held,
     }
 }
 
 /// Which place held the lock, and for how long.
-fn culprit(lock: &Seen<'_>) -> String {
+fn culprit(profile: &Profile, lock: &Seen<'_>) -> String {
     let stuck = Stuck::all_of(lock.process).into_iter().find(|it| it.seen.number == lock.number);
     if let Some(stuck) = stuck {
         let wait = match stuck.waiting {
@@ -117,26 +123,47 @@ fn culprit(lock: &Seen<'_>) -> String {
             },
         };
     }
-    let up_to = |place: &Place| {
-        let process = lock.process;
-        let worst = lock.contention().into_iter().flat_map(|found| &found.worst);
-        let of_place =
-            worst.filter(|wait| process.caller(wait.holder_stack).as_ref() == Some(place));
-        let held = of_place
-            .filter_map(|wait| Some(wait.held_until_ns?.saturating_sub(wait.held_since_ns?)));
-        held.max()
-    };
-    match lock.worst_place(Charge::Holder) {
-        Some(place) => match up_to(&place) {
-            Some(ns) => format!("{} held it for up to {}", place.short(), time(ns)),
-            None => format!("{} held it", place.short()),
-        },
-        None => match lock.worst_place(Charge::Waiter) {
-            Some(place) => {
-                let longest = time(lock.longest().unwrap_or(0));
-                format!("{} waited for up to {longest}", place.short())
+    let process = lock.process;
+    let worst = lock.contention().map_or(&[][..], |found| &found.worst);
+    let charged = lock.places(Charge::Holder).into_iter().max_by_key(|(_, time)| *time);
+    // What is charged to no place here may be another process's.
+    let others = process.record.holders.iter().filter(|it| it.lock == lock.number && it.stack == 0);
+    let others = sum(others.map(|place| place.waited_ns));
+    let stranger = worst.iter().find_map(|wait| profile.stranger(process, wait));
+    match (charged, stranger) {
+        (charged, Some(stranger)) if charged.as_ref().is_none_or(|(_, ns)| *ns < others) => {
+            let longest = worst.iter().map(|wait| wait.waited_ns).max().unwrap_or(0);
+            format!("{stranger} held it for up to {}", time(longest))
+        }
+        (Some((place, _)), _) => held_by(process, worst, &place),
+        (None, _) => {
+            let longest = time(lock.longest().unwrap_or(0));
+            match lock.worst_place(Charge::Waiter) {
+                Some(place) => format!("{} waited for up to {longest}", place.short()),
+                None => format!("waits of up to {longest}"),
             }
-            None => format!("waits of up to {}", time(lock.longest().unwrap_or(0))),
-        },
+        }
+    }
+}
+
+/// For how long a place held a lock, or one for which the lock's holder waited: these are the lock's longest waits.
+fn held_by(process: &Process, worst: &[Wait], place: &Place) -> String {
+    let is_at = |stack| process.caller(stack).as_ref() == Some(place);
+    let held_ns = |wait: &Wait| Some(wait.held_until_ns?.saturating_sub(wait.held_since_ns?));
+    let own = worst.iter().filter(|wait| is_at(wait.holder_stack));
+    if let Some(ns) = own.filter_map(held_ns).max() {
+        return format!("{} held it for up to {}", place.short(), time(ns));
+    }
+    let through = worst.iter().filter_map(|wait| Some((wait, process.through(wait)?.0)));
+    let through = through.filter(|(_, other)| is_at(other.holder_stack));
+    match through.max_by_key(|(wait, _)| held_ns(wait)) {
+        Some((wait, other)) => format!(
+            "{} held it for up to {}, waiting for \"{}\", held by {}",
+            or_dash(process.caller(wait.holder_stack), |place| place.function),
+            time(held_ns(wait).unwrap_or(wait.waited_ns)),
+            Seen::of(process, other.lock).name(),
+            place.short(),
+        ),
+        None => format!("{} held it", place.short()),
     }
 }
