@@ -24,7 +24,7 @@ use libc::{
 };
 
 use super::{LockFlags, RunFlags};
-use crate::error::Error;
+use crate::error::{DEADLOCK, Error};
 use crate::json::Target;
 use crate::output::{Page, both, complain};
 use crate::sim::canonical;
@@ -32,9 +32,6 @@ use profile::Profile;
 use tempfile::TempDir;
 use threads::{Threads, Watch};
 pub use top::top;
-
-/// The exit code if threads were in a deadlock when the program ended: the number of EDEADLK.
-pub const DEADLOCK: u8 = libc::EDEADLK as u8;
 
 /// Runs the program, then prints the report to stderr, as stdout is the program's. Our exit code is
 /// the program's, or 128 plus the number of the signal that ended it, or [`DEADLOCK`].

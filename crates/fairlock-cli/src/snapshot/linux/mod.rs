@@ -13,11 +13,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::SnapshotFlags;
 use super::document::{Content, Frame, OfHold, OfThread, SCHEMA};
-use crate::error::Error;
+use crate::error::{DEADLOCK, Error};
 use crate::json::{Document, Target};
 use crate::machine::Machine;
 use crate::output::both;
-use crate::preload::linux::DEADLOCK;
 use crate::preload::linux::profile::names::{Files, Names};
 use crate::preload::linux::profile::now::HoldNow;
 use crate::preload::linux::profile::{Profile, pprof};
