@@ -109,7 +109,8 @@ fn groups(content: &Content) -> Vec<Group<'_>> {
     for thread in &content.threads {
         let wait = thread.waits.as_ref();
         let is_held = wait.is_none_or(|wait| wait.owner == Owner::Nobody);
-        let of = |wait: &OfWait| (what(wait), wait.address.clone());
+        let of =
+            |wait: &OfWait| (what(wait), wait.address.clone().filter(|_| !wait.name.is_empty()));
         let key = (is_held, wait.map(of), wait.is_none().then_some(thread.state));
         groups
             .entry(key)

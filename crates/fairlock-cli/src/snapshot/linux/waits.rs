@@ -36,25 +36,38 @@ enum What {
 }
 
 impl What {
-    fn of(function: &str) -> Option<Self> {
-        const GO: &str = "Go's locks queue goroutines, which are not threads: send SIGQUIT, or look at its \
-                          goroutine profile";
+    /// What a runtime's own function waits for, within which there may be a lock of glibc's.
+    fn of_runtime(function: &str) -> Option<Self> {
+        const GO: &str = "Go queues goroutines, which are not threads: SIGQUIT shows them";
         const PYTHON: &str = "Python does not store it: try `py-spy dump --pid PID`";
         const JAVA: &str = "the virtual machine has it in tables of its own: try `jstack PID`";
-        const STD: &str = "std's locks do not store it";
-        const PARKING_LOT: &str = "parking_lot does not store it";
-        const OURS: &str = "it is in the thread's queue, not at the futex: give the lock a name";
-        const OTHERS: [(&str, &str, &str); 24] = [
+        const RUNTIMES: [(&str, &str, &str); 8] = [
             ("runtime.", "Go's runtime", GO),
             ("take_gil", "Python's GIL", PYTHON),
             ("PyEval_RestoreThread", "Python's GIL", PYTHON),
             ("PyEval_AcquireThread", "Python's GIL", PYTHON),
             ("PyThread_acquire_lock", "Python lock", PYTHON),
+            ("ObjectMonitor::wait", "Java wait", ""),
             ("ObjectMonitor::", "Java monitor", JAVA),
             ("Unsafe_Park", "Java park", JAVA),
-            ("Parker::park", "Java park", JAVA),
-            ("Monitor::", "lock of the Java VM", JAVA),
-            ("PlatformMonitor::", "lock of the Java VM", JAVA),
+        ];
+        let found = RUNTIMES.iter().find(|(begin, ..)| function.starts_with(begin))?;
+        Some(Self::Other(found.1, found.2))
+    }
+
+    /// What is waited for by a thread with this stack.
+    fn of_stack(stack: &[Place]) -> Option<Self> {
+        /// So near to the system call is a runtime's function that waits itself.
+        const NEAR: usize = 12;
+        let runtime = stack.iter().take(NEAR).find_map(|it| Self::of_runtime(&it.function));
+        runtime.or_else(|| stack.iter().find_map(|it| Self::of(&it.function)))
+    }
+
+    fn of(function: &str) -> Option<Self> {
+        const STD: &str = "std's locks do not store it";
+        const PARKING_LOT: &str = "parking_lot does not store it";
+        const OURS: &str = "it is in the thread's queue, not at the futex: give the lock a name";
+        const OTHERS: [(&str, &str, &str); 14] = [
             ("parking_lot::raw_mutex", "parking_lot mutex", PARKING_LOT),
             ("parking_lot::raw_rwlock", "parking_lot rwlock", PARKING_LOT),
             ("parking_lot::condvar", "parking_lot condition", ""),
@@ -272,8 +285,7 @@ impl Waits<'_> {
             };
             return wait(kind, named(address), Owner::Unknown(OURS.to_owned()));
         }
-        let found = stack.iter().find_map(|place| What::of(&place.function));
-        match found {
+        match What::of_stack(stack) {
             Some(What::Mutex) => {
                 let owner = glibc::mutex_owner(self.process, address);
                 wait("mutex", named(address), self.owner(owner, true, "it is not one of glibc's"))
@@ -329,6 +341,10 @@ impl Waits<'_> {
                 let owner = glibc::stream_owner(self.process, address, tid);
                 let owner = owner.filter(|&tid| self.thread(tid).is_some());
                 wait("stream", name, self.owner(owner, true, "the stream has no thread in it"))
+            }
+            // Such an address says nothing to anybody.
+            Some(What::Other(kind @ "Go's runtime", why)) => {
+                wait(kind, String::new(), Owner::Unknown(why.to_owned()))
             }
             Some(What::Other(kind, why)) => {
                 let owner =
@@ -475,7 +491,8 @@ impl Waits<'_> {
 
 /// The place at which the program itself asked for what it waits for. `stack` begins with the innermost function.
 pub fn caller<'a>(stack: impl Iterator<Item = &'a Place> + Clone) -> Option<&'a Place> {
-    let is_known = |place: &&Place| What::of(&place.function).is_some();
+    let is_known =
+        |place: &&Place| What::of_runtime(&place.function).or(What::of(&place.function)).is_some();
     // In static programs, the functions of libraries are in the program's file.
     let inside = stack.clone().take_while(|place| !is_known(place)).count();
     let of_lock = stack.clone().skip(inside).take_while(is_known).count();
@@ -494,7 +511,7 @@ mod tests {
 
     #[test]
     fn a_function_says_what_is_waited_for_in_it() {
-        let kind = |function| match What::of(function) {
+        let kind = |function| match What::of_runtime(function).or(What::of(function)) {
             Some(What::Other(kind, _)) => kind.to_owned(),
             other => format!("{other:?}"),
         };
@@ -509,11 +526,30 @@ mod tests {
             ("runtime.futex.abi0", "Go's runtime"),
             ("std::sys::sync::mutex::futex::Mutex::lock_contended", "std mutex"),
             ("<parking_lot::raw_rwlock::RawRwLock>::lock_exclusive_slow", "parking_lot rwlock"),
+            ("ObjectMonitor::EnterI(JavaThread*)", "Java monitor"),
             ("mallocator", "None"),
             ("main", "None"),
             ("free_list::take", "None"),
         ] {
             assert_eq!(kind(function), what, "{function}");
         }
+    }
+
+    /// Python's locks are semaphores, or mutexes with conditions.
+    #[test]
+    fn a_runtime_s_lock_is_not_the_lock_within_it() {
+        let stack = |functions: &[&str]| -> Vec<Place> {
+            let place = |it: &&str| Place { function: (*it).to_owned(), ..Place::default() };
+            functions.iter().map(place).collect()
+        };
+        let kind = |functions: &[&str]| match What::of_stack(&stack(functions)) {
+            Some(What::Other(kind, _)) => kind.to_owned(),
+            other => format!("{other:?}"),
+        };
+        let gil = ["__futex_abstimed_wait_common", "pthread_cond_timedwait", "take_gil", "main"];
+        assert_eq!(kind(&gil), "Python's GIL");
+        assert_eq!(kind(&gil[..2]), "Some(Condition)");
+        let calls = ["futex_wait", "sem_clockwait", "PyThread_acquire_lock_timed", "acquire_timed"];
+        assert_eq!(caller(stack(&calls).iter()).unwrap().function, "acquire_timed");
     }
 }
