@@ -94,7 +94,7 @@ pub enum Command {
         flags: TortureFlags,
     },
     /// Run a program with our locks under its pthread rwlocks, mutexes and condition variables, and
-    /// report on them
+    /// report on them. The exit code is the program's, or 35 if threads were in a deadlock at its end
     Run {
         #[command(flatten)]
         flags: RunFlags,

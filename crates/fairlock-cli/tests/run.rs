@@ -208,7 +208,7 @@ fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     let row = table.lines().find(|line| line.starts_with("the_lock")).expect(&table);
     assert!(row.ends_with(released), "{table}");
     let wait = table.lines().find(|line| line.contains(" at reader (waits.c:")).expect(&table);
-    assert!(wait.contains("for the_lock; held for ") && wait.contains(released), "{wait}");
+    assert!(wait.contains("for the_lock; held for ") && wait.ends_with(released), "{wait}");
 
     let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     assert_eq!(profile["schema"], "fairlock-profile/2");

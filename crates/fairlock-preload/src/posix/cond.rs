@@ -25,7 +25,7 @@ use crate::process::memory::spread_over;
 use crate::process::mutex::Mutex;
 use crate::process::real::Time;
 use crate::process::word::{CondFlags, Count};
-use crate::profile;
+use crate::profile::{self, Of};
 use crate::registry::nap;
 use crate::thread::cancel::{Deferred, whole};
 use crate::thread::{Preload, jump};
@@ -58,7 +58,7 @@ fn asleep(cond: *mut pthread_cond_t, wait: impl FnOnce() -> c_int) -> c_int {
     profile::asleep(cond.addr(), CONDITION, || jump::without(wait), |&errno| errno)
 }
 
-const CONDITION: fn(usize) -> u32 = |_| kind::CONDITION;
+const CONDITION: &Of = &Of::nobody(|_| kind::CONDITION);
 
 impl Cond {
     /// The condition variable, unless it is left to glibc: if it is shared or misaligned.

@@ -34,7 +34,7 @@ use crate::head::{Entry, Exit};
 use crate::process::real::{Rwlock, Time};
 use crate::process::word::Count;
 use crate::process::{config, real};
-use crate::profile::{self, Target};
+use crate::profile::{self, Of, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::Preload;
 use crate::thread::cancel::whole;
@@ -579,12 +579,12 @@ unsafe fn at_once_or(
 
 fn target(lock: Rwlock, side: u32) -> Target {
     // SAFETY: called while the lock is being taken; the word may be at any address.
-    let owner = |lock| unsafe {
+    const OWNER: fn(usize) -> u32 = |lock| unsafe {
         let lock = core::ptr::with_exposed_provenance::<u32>(lock);
         lock.byte_add(offset_of!(Lock, writer)).read_unaligned()
     };
-    let address = lock.expose_provenance();
-    Target { address, side, kind: |_| layout::kind::RWLOCK, owner }
+    const OF: &Of = &Of { kind: |_| layout::kind::RWLOCK, owner: OWNER };
+    Target { address: lock.expose_provenance(), side, of: OF }
 }
 
 #[inline(always)]

@@ -20,7 +20,7 @@ use crate::process::config::{self, Kind};
 use crate::process::glibc::{Words, is_alone};
 use crate::process::real;
 use crate::process::word::{MutexKind, MutexType};
-use crate::profile::{self, Target};
+use crate::profile::{self, Of, Target};
 use crate::registry::{self, Head, Slot};
 use crate::thread::cancel::whole;
 use crate::thread::{self, Mutexes, Recorded, State, jump};
@@ -431,8 +431,9 @@ unsafe fn kind_of(mutex: usize) -> MutexKind {
 
 fn target(mutex: real::Mutex) -> Target {
     // SAFETY: called while the mutex is being taken.
-    let owner = |mutex| unsafe { word(mutex, offset_of!(Mutex, words.owner)) };
-    Target { address: mutex.expose_provenance(), side: side::WRITE, kind: kind_at, owner }
+    const OWNER: fn(usize) -> u32 = |mutex| unsafe { word(mutex, offset_of!(Mutex, words.owner)) };
+    const OF: &Of = &Of { kind: kind_at, owner: OWNER };
+    Target { address: mutex.expose_provenance(), side: side::WRITE, of: OF }
 }
 
 fn kind_at(mutex: usize) -> u32 {

@@ -12,7 +12,7 @@ use libc::EINTR;
 use super::if_aligned;
 use crate::process;
 use crate::process::real::{self, Semaphore, Spin};
-use crate::profile::{self, Target};
+use crate::profile::{self, Of, Target};
 use crate::thread::{
     self,
     cancel::{self, whole},
@@ -23,6 +23,9 @@ fn errno(result: c_long) -> c_int {
     let failed = (result == -1).then(|| process::errno().get());
     failed.filter(|&errno| errno != EINTR).unwrap_or(0)
 }
+
+const SEMAPHORE: &Of = &Of::nobody(|_| kind::SEMAPHORE);
+const FUTEX: &Of = &Of::nobody(|_| kind::FUTEX);
 
 /// Waits by `wait`, which is glibc's.
 ///
@@ -44,7 +47,7 @@ pub(super) unsafe fn at_semaphore(
     }
     let wait = move || cancel::as_outside(wait);
     whole(move || {
-        profile::asleep(semaphore.addr(), |_| kind::SEMAPHORE, wait, |&result| errno(result.into()))
+        profile::asleep(semaphore.addr(), SEMAPHORE, wait, |&result| errno(result.into()))
     })
 }
 
@@ -149,7 +152,7 @@ unsafe extern "C-unwind" fn futex(
     whole(move || {
         let wait = || cancel::as_outside(call);
         if WAITS.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
-            profile::asleep(address, |_| kind::FUTEX, wait, |&result| errno(result))
+            profile::asleep(address, FUTEX, wait, |&result| errno(result))
         } else {
             if WAKES.contains(&(operation as c_int & libc::FUTEX_CMD_MASK)) {
                 profile::wakes(address);
@@ -216,7 +219,7 @@ pub(super) unsafe fn release_as_glibc(lock: Spin) -> bool {
 }
 
 fn target(lock: Spin) -> Target {
-    Target { address: lock.addr(), side: side::WRITE, kind: |_| kind::SPIN, owner: |_| 0 }
+    Target { address: lock.addr(), side: side::WRITE, of: const { &Of::nobody(|_| kind::SPIN) } }
 }
 
 pub(super) unsafe fn spin_lock(lock: Spin) -> c_int {

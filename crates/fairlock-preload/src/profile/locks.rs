@@ -52,7 +52,7 @@ pub(super) fn find(
     target: Target,
     stack: impl FnOnce() -> u32,
 ) -> Option<(u32, &'static LockEntry)> {
-    let kind = (target.kind)(target.address);
+    let kind = (target.of.kind)(target.address);
     let number = number(index_of(kind), target.address, || {
         let (number, lock) = LOCKS.add()?;
         // Relaxed, as everything in the file: statistics.

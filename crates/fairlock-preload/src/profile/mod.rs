@@ -159,10 +159,23 @@ pub(crate) struct Target {
     pub(crate) address: usize,
     /// See [`fairlock_profile::layout::side`].
     pub(crate) side: u32,
+    /// One word: each acquisition has a target.
+    pub(crate) of: &'static Of,
+}
+
+/// What can be asked of locks of a type.
+pub(crate) struct Of {
     /// Returns what kind of lock is at an address.
     pub(crate) kind: fn(usize) -> u32,
     /// Returns which thread holds the lock at an address alone; zero if none does, or that is not known.
     pub(crate) owner: fn(usize) -> u32,
+}
+
+impl Of {
+    /// Of what nobody holds, as far as is known.
+    pub(crate) const fn nobody(kind: fn(usize) -> u32) -> Self {
+        Self { kind, owner: |_| 0 }
+    }
 }
 
 /// Takes a lock: `attempt` fails with EBUSY where `wait` would wait.
@@ -196,12 +209,12 @@ fn is_success(result: c_int) -> bool {
 #[inline(always)]
 pub(crate) fn asleep<R>(
     address: usize,
-    kind: fn(usize) -> u32,
+    of: &'static Of,
     wait: impl FnOnce() -> R,
     errno: impl FnOnce(&R) -> c_int,
 ) -> R {
     if is_on() {
-        wait::asleep(Target { address, side: side::WRITE, kind, owner: |_| 0 }, wait, errno)
+        wait::asleep(Target { address, side: side::WRITE, of }, wait, errno)
     } else {
         wait()
     }

@@ -353,7 +353,7 @@ pub(super) fn has_taken(address: usize) -> bool {
 }
 
 /// The calling thread is about to release that lock.
-#[inline(always)]
+#[inline(never)] // its callers have few registers
 pub(super) fn gives_back() {
     let mine = mine();
     mine.taken.set(0);

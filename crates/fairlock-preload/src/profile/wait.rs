@@ -164,7 +164,7 @@ impl Begun {
         local.falls_asleep(
             [self.number, self.stack, target.side],
             self.at,
-            (target.owner)(target.address),
+            (target.of.owner)(target.address),
         );
     }
 

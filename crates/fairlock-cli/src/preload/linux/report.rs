@@ -26,12 +26,16 @@ const NOTE: &str = "waits: acquisitions that could not be had at once; inside: w
      written, at the end; events: those that happened most";
 
 impl Counted {
-    /// Who was inside the lock at the end.
+    /// Who was inside the lock at the end, and how many waited then.
     fn holders(&self) -> String {
-        match (self.writer, self.readers) {
+        let inside = match (self.writer, self.readers) {
             (0, 0) => "-".into(),
             (0, readers) => several(readers, "reader"),
             (writer, _) => format!("writer {writer}"),
+        };
+        match self.waiting {
+            0 => inside,
+            waiting => format!("{inside}, {} waiting", count(waiting)),
         }
     }
 
@@ -231,6 +235,13 @@ mod tests {
         assert_eq!((shown.len(), &shown[..3]), (20, &["often", "rare", "w0"][..]), "{text}");
         let others = "7 more with shorter waits: 7 waits of 6.15 us in all, 70 reads, 0 writes";
         assert!(text.contains(others) && text.contains("--stats FILE"), "{text}");
+    }
+
+    #[test]
+    fn threads_that_waited_at_the_end_are_beside_the_holder() {
+        let line = line("stuck", 0, 0, 0, 1).replace("\"writer\":0", "\"writer\":7,\"waiting\":2");
+        let text = text_of(&[line]);
+        assert!(text.contains("writer 7, 2 waiting"), "{text}");
     }
 
     #[test]

@@ -176,7 +176,12 @@ fn waits(profile: &Profile) -> String {
         if let Some(stranger) = profile.stranger(process, wait) {
             let _ = write!(text, "; {stranger} held it");
         } else if wait.holder != 0 {
-            let held = wait.held_ns().map(|held| format!("held for {}, ", time(held)));
+            let times = wait.held_since_ns.zip(wait.held_until_ns);
+            let did = times.and_then(|(since, until)| {
+                profile.meanwhile(wait.holder, since.max(wait.began_ns), until)
+            });
+            let did = did.map_or_else(String::new, |did| format!(" ({did})"));
+            let held = wait.held_ns().map(|held| format!("held for {}{did}, ", time(held)));
             let held = held.unwrap_or_default();
             let by = at(wait.holder_stack);
             let holder = match process.record.name(wait.holder) {
@@ -184,11 +189,6 @@ fn waits(profile: &Profile) -> String {
                 name => format!("{name} ({})", wait.holder),
             };
             let _ = write!(text, "; {held}released by {holder} at {by}");
-            let held = wait.held_since_ns.zip(wait.held_until_ns);
-            let did = held.and_then(|(since, until)| {
-                profile.meanwhile(wait.holder, since.max(wait.began_ns), until)
-            });
-            did.into_iter().for_each(|did| _ = write!(text, ", {did}"));
             if let Some((other, waited)) = process.through(wait) {
                 let (waited, by) = (time(waited), at(other.holder_stack));
                 let other = Seen::of(process, other.lock).name();
