@@ -30,9 +30,9 @@ pub struct Counted {
     /// The thread inside as a writer, or zero.
     #[serde(default)]
     pub writer: u32,
-    /// Threads that waited then.
+    /// Threads waited then.
     #[serde(default)]
-    pub waiting: u64,
+    pub waiting: bool,
     #[serde(default)]
     pub events: BTreeMap<String, u64>,
 }
