@@ -13,6 +13,7 @@ use crate::names::Name;
 use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
+use crate::snapshot::{self, SnapshotFlags};
 use crate::torture::TortureFlags;
 use crate::units::lasting;
 use crate::{json, names, sim, torture};
@@ -98,10 +99,16 @@ pub enum Command {
         #[command(flatten)]
         flags: RunFlags,
     },
-    /// Show a program's locks while it runs: those of PID, or of a program to start
+    /// Show a program's locks while it runs: those of PID, or of a program to start. The key q ends it
     Top {
         #[command(flatten)]
         flags: TopFlags,
+    },
+    /// Say what each thread of a running process waits for, and which thread holds it. The process is not
+    /// stopped and needs no preparation. Exit code 35: threads wait for each other for ever
+    Snapshot {
+        #[command(flatten)]
+        flags: SnapshotFlags,
     },
     /// List the locks of this build
     Locks,
@@ -117,7 +124,7 @@ pub enum Command {
     },
     /// Print the schema of the JSON files (JSON Schema, 2020-12)
     Schema {
-        /// Which: of bench, sim and merge, of run, of run --compare, or of torture
+        /// Which: of bench, sim and merge, of run, of run --compare, of snapshot, or of torture
         #[arg(value_name = "OF", default_value = "results")]
         of: Document,
     },
@@ -147,6 +154,7 @@ pub enum Document {
     Results,
     Profile,
     Compared,
+    Snapshot,
     Torture,
 }
 
@@ -157,6 +165,7 @@ impl Document {
             Self::Results => json::SCHEMA_FILE,
             Self::Profile => preload::document::SCHEMA_FILE,
             Self::Compared => preload::document::COMPARED_FILE,
+            Self::Snapshot => snapshot::document::SCHEMA_FILE,
             Self::Torture => torture::SCHEMA_FILE,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A command goes down this list; each module uses only those of its line and below. What belongs to one
 //! subcommand alone is in the module of its name: `bench`, `sim`, `torture`, `doctor`, `calibrate`, `compare`, `report`,
-//! `preload` (`run` and `top`).
+//! `preload` (`run` and `top`), `snapshot`.
 //!
 //! | | |
 //! |---|---|
@@ -38,6 +38,7 @@ mod results;
 mod row;
 mod runner;
 mod sim;
+mod snapshot;
 mod table;
 mod torture;
 mod units;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),
         Some(Command::Top { flags }) => preload::top(&flags),
+        Some(Command::Snapshot { flags }) => snapshot::snapshot(&flags),
         Some(Command::Locks) => done(list_locks()),
         Some(Command::Machines { command: None }) => done(sim::machines::list()),
         Some(Command::Machines { command: Some(MachinesCommand::Show { name }) }) => {

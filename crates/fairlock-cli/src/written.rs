@@ -26,17 +26,34 @@ struct Head {
     schema: String,
 }
 
+/// What `run --json` would have kept of a record, or of a folder with records.
+#[cfg(target_os = "linux")]
+fn recorded(path: &Path) -> Option<Vec<u8>> {
+    let profile = crate::preload::linux::profile::Profile::recorded(path)?;
+    serde_json::to_vec(&profile.recorded_json()).ok()
+}
+
+/// Records are of other systems.
+#[cfg(not(target_os = "linux"))]
+fn recorded(_path: &Path) -> Option<Vec<u8>> {
+    None
+}
+
 impl<'a> Written<'a> {
-    /// Reads the file, which should be one that `by` writes.
+    /// Reads the file, which should be one that `by` writes, or a record of a program's locks, or a folder with such
+    /// records.
     pub fn read(path: &'a Path, by: &'static str) -> Result<Self, Error> {
         let shown = path.display();
+        if let Some(text) = recorded(path) {
+            return Ok(Self { path, by, text });
+        }
         let text = std::fs::read(path).map_err(|error| {
             Error::usage(match error.kind() {
                 ErrorKind::NotFound => {
                     format!("cannot read {shown}: there is no such file; make it with {by}")
                 }
                 ErrorKind::IsADirectory => {
-                    format!("cannot read {shown}: it is a folder; name a file in it")
+                    format!("cannot read {shown}: it is a folder without records of locks; name a file in it")
                 }
                 _ => format!("cannot read {shown}: {error}; give a file of {by}"),
             })

@@ -222,7 +222,7 @@ fn a_file_that_is_no_result_is_refused_by_all_that_read_results() {
         }
         refused_by_all(&file, mend);
     }
-    refused_by_all(folder.path().to_str().unwrap(), "it is a folder; name a file in it");
+    refused_by_all(folder.path().to_str().unwrap(), "name a file in it");
 }
 
 #[test]

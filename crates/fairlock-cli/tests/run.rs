@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,9 @@ fn the_lock_that_was_waited_for_is_in_the_table() {
     let columns: Vec<_> = lock.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
     assert_eq!((columns[1], columns[3], columns[4]), ("rwlock", "2", "50.0 %"), "{table}");
     assert!(columns[2].ends_with("s"), "{table}");
+    // One wait has no percentiles.
+    assert_eq!(columns[5..8], ["-"; 3], "{table}");
+    assert!(columns[8].ends_with("s"), "{table}");
 }
 
 #[test]
@@ -638,28 +642,55 @@ fn an_ignored_signal_reaches_a_program_that_handles_it() {
     }
 }
 
+/// A terminal of the command's own: the side of the keyboard, and the command's.
+fn terminal_for(command: &mut Command) -> [libc::c_int; 2] {
+    let (mut terminal, mut other) = (0, 0);
+    let no_name = std::ptr::null_mut();
+    // SAFETY: both numbers are written.
+    let opened = unsafe {
+        libc::openpty(&mut terminal, &mut other, no_name, std::ptr::null(), std::ptr::null())
+    };
+    assert_eq!(opened, 0);
+    let has_terminal = move || {
+        // SAFETY: numbers; only system calls.
+        match unsafe { (libc::setsid(), libc::ioctl(other, libc::TIOCSCTTY, 0)) } {
+            (-1, _) | (_, -1) => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: see above.
+    unsafe { command.pre_exec(has_terminal) };
+    [terminal, other]
+}
+
+#[test]
+fn the_key_q_ends_top_and_the_terminal_is_as_before() {
+    let mut command = fairlock();
+    let [terminal, other] = terminal_for(&mut command);
+    // SAFETY: the number is of this process, and each `Stdio` has one of its own.
+    let [stdin, stdout, mut keyboard] =
+        [other, other, terminal].map(|number| unsafe { fs::File::from_raw_fd(libc::dup(number)) });
+    let mode = || rustix::termios::tcgetattr(&keyboard).unwrap().local_modes;
+    let before = mode();
+    let own = std::process::id().to_string();
+    command.args(["top", "--every", "60s", &own]).stdin(stdin).stdout(stdout);
+    let mut top = command.spawn().unwrap();
+    while mode() == before {
+        std::thread::yield_now();
+    }
+    keyboard.write_all(b"q").unwrap();
+    assert_eq!(top.wait().unwrap().code(), Some(0));
+    assert_eq!(rustix::termios::tcgetattr(&keyboard).unwrap().local_modes, before);
+}
+
 /// It sends it to the processes of its group in the foreground, which a program may have left.
 #[test]
 fn the_terminal_s_signal_ends_the_program_and_the_report_is_printed() {
     for program in [&["sleep", "60"][..], &["setsid", "sleep", "60"]] {
-        let (mut terminal, mut other) = (0, 0);
-        let no_name = std::ptr::null_mut();
-        // SAFETY: both numbers are written.
-        let opened = unsafe {
-            libc::openpty(&mut terminal, &mut other, no_name, std::ptr::null(), std::ptr::null())
-        };
-        assert_eq!(opened, 0);
         let mut command = fairlock();
         command.args(["run", "--"]).args(program).stderr(Stdio::piped());
-        let has_terminal = move || {
-            // SAFETY: numbers; only system calls.
-            match unsafe { (libc::setsid(), libc::ioctl(other, libc::TIOCSCTTY, 0)) } {
-                (-1, _) | (_, -1) => Err(io::Error::last_os_error()),
-                _ => Ok(()),
-            }
-        };
-        // SAFETY: see above.
-        let child = unsafe { command.pre_exec(has_terminal) }.spawn().unwrap();
+        let [terminal, _] = terminal_for(&mut command);
+        let child = command.spawn().unwrap();
         let pid = sleep_of(&child);
         let folder = recorded_in(&PathBuf::from(format!("/proc/{pid}")));
         // Made when the library is loaded.
@@ -840,9 +871,9 @@ fn a_program_is_looked_at_while_it_runs() {
     let output = watching.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &*stderr(&output)), (Some(0), ""));
 
-    let output = top(&[&std::process::id().to_string()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("start it with `fairlock run`"), "{}", stderr(&output));
+    let output = top(&["--looks", "1", &std::process::id().to_string()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("a_program_is_looked_"), "{}", stdout(&output));
 
     let output = top(&[]);
     assert_eq!(output.status.code(), Some(2));
@@ -875,5 +906,37 @@ fn a_program_that_was_told_to_record_is_looked_at() {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+}
+
+/// That of a service, which `fairlock run` has not started.
+#[test]
+fn a_record_is_reported_on_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let mut program = Command::new(compile("waits-recorded", &["-g"]));
+    program.env("LD_PRELOAD", library()).env("FAIRLOCK_OBSERVE", "1");
+    assert!(program.env("FAIRLOCK_PROFILE", folder.path()).status().unwrap().success());
+    let file = fs::read_dir(path).unwrap().next().unwrap().unwrap().path();
+    let said = |args: &[&str]| {
+        let output = fairlock().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    for record in [path, file.to_str().unwrap()] {
+        let text = said(&["report", record, "--format", "text"]);
+        let row = text.lines().find(|line| line.starts_with("the_lock")).expect(&text);
+        assert!(row.ends_with("main (waits.c:21)"), "{text}");
+        let page = said(&["report", record, "--format", "html", "-o", "-"]);
+        assert!(page.contains("locks of waits-recorded") && page.contains("reader (waits.c:10)"));
+        let same = said(&["compare", path, record]);
+        assert!(same.contains("the_lock") && same.contains("lost in all: "), "{same}");
+    }
+    let none = tempfile::tempdir().unwrap();
+    let none = none.path().to_str().unwrap();
+    for args in [&["report", none][..], &["report", none, "--format", "text"]] {
+        let output = fairlock().args(args).output().unwrap();
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains("record"), "{said}");
     }
 }

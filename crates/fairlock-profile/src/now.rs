@@ -79,6 +79,15 @@ impl Record {
         self.threads.iter().find(|thread| thread.tid == tid)
     }
 
+    /// The name of a thread, as far as it is known: a thread that has ended has it in its waits. Or empty.
+    pub fn name(&self, tid: u32) -> &str {
+        let worst = self.locks.iter().filter_map(|lock| lock.contention.as_ref());
+        let mut waits = self.waits.iter().chain(worst.flat_map(|found| &found.worst));
+        let of_wait = || waits.find(|wait| wait.thread == tid).map(|wait| &*wait.name);
+        let own = self.thread(tid).map(|thread| &*thread.name).filter(|name| !name.is_empty());
+        own.or_else(of_wait).unwrap_or_default()
+    }
+
     /// Which thread holds a lock; if that one waits for another lock, which thread holds that, and so on: the locks
     /// and their holders. The last one waits for no lock, or not for one whose holder is known, or is in a deadlock.
     pub fn chain(&self, lock: usize) -> Vec<(usize, Held)> {
@@ -173,7 +182,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Contention, Holding, Lock};
+    use crate::record::{Contention, Holding, Lock, Wait};
 
     /// A thread that waits since a time for a lock that another one held then.
     fn waits(tid: u32, lock: usize, since_ns: u64, holder: u32) -> Thread {
@@ -230,5 +239,17 @@ mod tests {
         assert_eq!(record.deadlocks(), [vec![1, 2], vec![3]]);
         record.threads[1].asleep = None;
         assert_eq!(record.deadlocks(), [vec![3]]);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_has_the_name_that_it_waited_under() {
+        let wait = |thread, name: &str| Wait { thread, name: name.to_owned(), ..Wait::default() };
+        let thread = Thread { tid: 3, name: "runs".to_owned(), ..Thread::default() };
+        let record = Record {
+            threads: vec![thread],
+            waits: vec![wait(3, "before"), wait(4, "ended")],
+            ..Record::default()
+        };
+        assert_eq!([3, 4, 5].map(|tid| record.name(tid)), ["runs", "ended", ""]);
     }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 pub const FAILED: u8 = 1;
 /// The exit code of a command line that makes no sense.
 pub const USAGE: u8 = 2;
+/// The exit code if threads are in a deadlock: Linux's number of EDEADLK.
+pub const DEADLOCK: u8 = 35;
 /// The exit code after Ctrl-C, as shells have it (128 + SIGINT).
 pub const INTERRUPTED: u8 = 130;
 

@@ -4,7 +4,7 @@
 pub mod counted;
 pub mod document;
 #[cfg(target_os = "linux")]
-mod linux;
+pub mod linux;
 pub mod place;
 pub mod waited;
 
@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use crate::units::{lasting, lasting_or_zero};
 
 #[cfg(target_os = "linux")]
-pub use linux::{run, top};
+pub use linux::{run, text_of_record, top};
 
 /// What `FAIRLOCK_ONLY` can be.
 const KINDS: [&str; 2] = ["rwlock", "mutex"];
@@ -108,8 +108,8 @@ pub struct TopFlags {
     /// How many looks; without it, as long as the program runs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub looks: Option<u32>,
-    /// A program that `fairlock run` or `fairlock top` has started, or that FAIRLOCK_PROFILE told to
-    /// record its locks
+    /// A program that runs. If FAIRLOCK_PROFILE or `fairlock run` told it to record its locks, their
+    /// figures are shown; otherwise what its threads wait for
     #[arg(value_name = "PID")]
     pub process: Option<u32>,
     /// Or a program to start, and its arguments. What it writes is not shown
@@ -127,4 +127,14 @@ pub fn top(_flags: &TopFlags) -> Result<std::process::ExitCode, crate::error::Er
 #[cfg(not(target_os = "linux"))]
 pub fn run(_flags: &RunFlags) -> Result<std::process::ExitCode, crate::error::Error> {
     Err(crate::error::Error::failed("run: locks of other programs are served on Linux only"))
+}
+
+/// Fails: records are of Linux.
+#[cfg(not(target_os = "linux"))]
+pub fn text_of_record(
+    path: &std::path::Path,
+    _width: Option<usize>,
+) -> Result<String, crate::error::Error> {
+    let path = path.display();
+    Err(crate::error::Error::usage(format!("{path}: records of locks are read on Linux only")))
 }

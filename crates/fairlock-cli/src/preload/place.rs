@@ -40,9 +40,10 @@ impl Place {
 
 /// `f(int)::{lambda(int)#1}::operator()(int) const` is `f::{lambda#1}`.
 fn without_arguments(name: &str) -> String {
-    let name = without_result(name).replace("(anonymous namespace)::", "");
+    let name = without_trait(without_result(name)).replace("(anonymous namespace)::", "");
     let name = name.replace("}::operator()", "}").replace(") const::", ")::");
     let (mut out, mut depth, mut rest) = (String::new(), 0_u32, name.as_str());
+    let mut last = ' ';
     while let Some(letter) = rest.chars().next() {
         if depth == 0
             && let Some(operator) = operator(rest, out.chars().last())
@@ -53,14 +54,37 @@ fn without_arguments(name: &str) -> String {
         }
         match letter {
             '(' | '<' => depth += 1,
-            ')' | '>' => depth = depth.saturating_sub(1),
+            // `->` ends nothing.
+            ')' | '>' if (last, letter) != ('-', '>') => depth = depth.saturating_sub(1),
             _ if depth == 0 => out.push(letter),
             _ => {}
         }
+        last = letter;
         rest = &rest[letter.len_utf8()..];
     }
     let out = out.trim_end_matches(" const").trim();
     if out.is_empty() { name } else { out.to_owned() }
+}
+
+/// `<Type as Trait>::method` of Rust is `Type::method`.
+fn without_trait(name: &str) -> String {
+    let Some(rest) = name.strip_prefix('<') else { return name.to_owned() };
+    let (mut depth, mut last) = (0, ' ');
+    let mut of_type = None;
+    for (at, letter) in rest.char_indices() {
+        match letter {
+            '>' if last == '-' => {}
+            '>' if depth == 0 => {
+                return format!("{}{}", &rest[..of_type.unwrap_or(at)], &rest[at + 1..]);
+            }
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            ' ' if depth == 0 && rest[at..].starts_with(" as ") => of_type = of_type.or(Some(at)),
+            _ => {}
+        }
+        last = letter;
+    }
+    name.to_owned()
 }
 
 /// `operator()` or `operator<<`, or of `operator bool` the word, if the text begins with such a name.
@@ -103,7 +127,13 @@ fn without_result(name: &str) -> &str {
 /// The place of a stack at which the program itself asked for the lock: the innermost function that is
 /// not a lock's.
 pub fn caller(stack: &[Place]) -> Option<&Place> {
-    stack.iter().find(|place| !is_wrapper(place)).or(stack.first())
+    caller_of(stack)
+}
+
+/// The same of any list of places.
+pub fn caller_of<'a>(stack: impl IntoIterator<Item = &'a Place> + Clone) -> Option<&'a Place> {
+    let mut places = stack.clone().into_iter();
+    places.find(|place| !is_wrapper(place)).or(stack.into_iter().next())
 }
 
 /// The place of a stack that asked `wrapper`, which is one of its places, for the lock: the next one outside of it that
@@ -175,6 +205,9 @@ mod tests {
             ("std::vector<int> fill<int>(std::vector<int>&)", "fill"),
             ("Cache::operator bool() const", "Cache::operator bool"),
             ("(anonymous namespace)::f()", "f"),
+            ("<std::sys::futex::Mutex>::lock_contended", "std::sys::futex::Mutex::lock_contended"),
+            ("<alloc::sync::Arc<T> as core::ops::Drop>::drop", "alloc::sync::Arc::drop"),
+            ("<F<fn(A) -> B> as FnOnce<(A,)>>::call_once", "F::call_once"),
         ] {
             assert_eq!(without_arguments(name), short);
         }

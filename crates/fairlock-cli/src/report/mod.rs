@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::error::{Error, unknown};
 use crate::json::Target;
-use crate::output::{between_words, print, visible_lines};
+use crate::output::{Page, between_words, print, visible_lines};
+use crate::preload;
 use crate::results::Results;
 use crate::written::Written;
 use columns::{Table, is_asked_for};
@@ -26,14 +27,15 @@ use program::Program;
 /// What to report on, and as what.
 #[derive(Args)]
 pub struct ReportFlags {
-    /// Results: files of `bench --json`, `sim --json`, `run --json` or `run --stats`
+    /// Results: files of `bench --json`, `sim --json`, `run --json` or `run --stats`; or records that FAIRLOCK_PROFILE
+    /// made, or a folder with such records
     #[arg(value_name = "RESULT.json", required = true)]
     pub results: Vec<PathBuf>,
     /// Where to write it; `-` is stdout. Default: report.html for a page, stdout for the rest
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// A page; the first picture of speed against waits, or of a program's waits (svg, png); tables for a pull request;
-    /// all figures. Default: what the name of the output ends with, or html
+    /// all figures; what `run` prints (text, of records). Default: what the name of the output ends with, or html
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Only these locks
@@ -52,6 +54,8 @@ pub enum Format {
     Png,
     Md,
     Csv,
+    #[value(alias = "txt")]
+    Text,
 }
 
 impl Format {
@@ -78,6 +82,9 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
     columns::check(&flags.columns)?;
     if !flags.columns.is_empty() && format != Format::Md {
         return Err(Error::usage("--columns is for tables of Markdown: add --format md"));
+    }
+    if format == Format::Text {
+        return text(flags);
     }
     let only: Vec<&str> = flags.locks.iter().map(String::as_str).collect();
     let (mut sources, programs) = load(&flags.results, &only)?;
@@ -106,10 +113,26 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
         Format::Png => png(&picture(&groups, &programs)?)?,
         Format::Md => visible_lines(&markdown(&groups, &programs, &flags.columns)).into_bytes(),
         Format::Csv => csv(&sources, &programs)?.into_bytes(),
+        Format::Text => unreachable!("it was written above"),
     };
     target.write_bytes(&text)?;
     if flags.output.is_none() && format == Format::Html {
         print(b"report.html\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `run` would have printed of these records.
+fn text(flags: &ReportFlags) -> Result<ExitCode, Error> {
+    if !flags.locks.is_empty() {
+        return Err(Error::usage("--locks is for other formats: leave out --format text"));
+    }
+    let width = if flags.output.is_none() { Page::Stdout.width() } else { None };
+    let texts = flags.results.iter().map(|path| preload::text_of_record(path, width));
+    let text = texts.collect::<Result<Vec<_>, _>>()?.join("\n");
+    match &flags.output {
+        Some(output) => Target::new("-o", output)?.write_bytes(visible_lines(&text).as_bytes())?,
+        None => Page::Stdout.show(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

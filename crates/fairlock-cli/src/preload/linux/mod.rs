@@ -1,8 +1,9 @@
 //! Runs a program with the library for LD_PRELOAD.
 
 mod both;
+mod keys;
 mod library;
-mod profile;
+pub mod profile;
 mod program;
 mod report;
 mod survivors;
@@ -23,7 +24,7 @@ use libc::{
 };
 
 use super::{LockFlags, RunFlags};
-use crate::error::Error;
+use crate::error::{DEADLOCK, Error};
 use crate::json::Target;
 use crate::output::{Page, both, complain};
 use crate::sim::canonical;
@@ -31,9 +32,6 @@ use profile::Profile;
 use tempfile::TempDir;
 use threads::{Threads, Watch};
 pub use top::top;
-
-/// The exit code if threads were in a deadlock when the program ended: the number of EDEADLK.
-const DEADLOCK: u8 = libc::EDEADLK as u8;
 
 /// Runs the program, then prints the report to stderr, as stdout is the program's. Our exit code is
 /// the program's, or 128 plus the number of the signal that ended it, or [`DEADLOCK`].
@@ -69,6 +67,17 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     let explained = tell_of_survivors(folder.path()) || obstacle;
     let is_deadlocked = targets.show(folder.path(), pid, explained, threads, flags)?;
     Ok(if is_deadlocked { ExitCode::from(DEADLOCK) } else { exit_code(status) })
+}
+
+/// What is printed of a record, or of a folder with records.
+pub fn text_of_record(path: &Path, width: Option<usize>) -> Result<String, Error> {
+    let profile = Profile::recorded(path).ok_or_else(|| {
+        Error::usage(format!(
+            "{} is no record of locks, nor a folder with one: FAIRLOCK_PROFILE makes them",
+            path.display()
+        ))
+    })?;
+    Ok(profile.verdict(None) + &profile.text(false, width))
 }
 
 /// Says which processes of the program, which has ended, go on; false if none does.

@@ -1,4 +1,5 @@
-//! `fairlock top`: what happens at a program's locks while it runs, again and again.
+//! `fairlock top`: what happens at a program's locks while it runs, again and again; of a program that records nothing,
+//! what its threads wait for.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,6 +10,7 @@ use std::process::{ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::keys::Keys;
 use super::profile::{Files, Profile};
 use super::threads::Watch;
 use super::{
@@ -17,6 +19,7 @@ use super::{
 use crate::error::Error;
 use crate::output::{Page, complain, print};
 use crate::preload::TopFlags;
+use crate::snapshot::{Looks, screen};
 
 /// Clears the terminal.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
@@ -29,19 +32,27 @@ const SOON: Duration = Duration::from_millis(50);
 /// ends both: this process goes last, as it removes the record.
 pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
     if let Some(process) = flags.process {
-        let folder = folder_of(process)?;
-        let look = |files: &mut Files| match &folder {
-            Some(folder) => Profile::look(folder, files),
-            None => Ok(Profile::mapped(process, files)),
+        catch_signals();
+        let ended = || {
+            let runs = Path::new("/proc").join(process.to_string()).exists();
+            Ok(if runs { by_signal() } else { Some(ExitCode::SUCCESS) })
         };
-        let runs = || Path::new("/proc").join(process.to_string()).exists();
-        let ended =
-            watch(flags, &Watch::of(process), look, || Ok((!runs()).then_some(ExitCode::SUCCESS)))?;
+        let ended = match folder_of(process)? {
+            Recorded::Nowhere => watch_from_outside(flags, process, ended)?,
+            Recorded::In(folder) => {
+                let look = |files: &mut Files| Profile::look(&folder, files);
+                watch(flags, &Watch::of(process), look, ended)?
+            }
+            Recorded::Mapped => {
+                let look = |files: &mut Files| Ok(Profile::mapped(process, files));
+                watch(flags, &Watch::of(process), look, ended)?
+            }
+        };
         Ok(ended.unwrap_or(ExitCode::SUCCESS))
     } else if flags.program.is_empty() {
         Err(Error::usage(
-            "top: no program to look at; name one that `fairlock run` or `fairlock top` has \
-             started, `fairlock top PID`, or one to start, `fairlock top -- PROGRAM ARGUMENTS`",
+            "top: no program to look at; name one that runs, `fairlock top PID`, or one to start, \
+             `fairlock top -- PROGRAM ARGUMENTS`",
         ))
     } else {
         let library = library::find(flags.locks.library.as_deref())?;
@@ -58,7 +69,7 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
             let ended = child
                 .try_wait()
                 .map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))?;
-            Ok(ended.map(exit_code).or_else(|| caught().map(|signal| ExitCode::from(128 + signal))))
+            Ok(ended.map(exit_code).or_else(by_signal))
         });
         // If the program still runs after the last look, it is killed: its record goes now.
         let _ = child.kill();
@@ -74,6 +85,36 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
     }
 }
 
+/// The exit code after a signal.
+fn by_signal() -> Option<ExitCode> {
+    caught().map(|signal| ExitCode::from(128 + signal))
+}
+
+/// Shows what the threads wait for until the process has ended, or as many times as the flags say.
+fn watch_from_outside(
+    flags: &TopFlags,
+    process: u32,
+    mut ended: impl FnMut() -> Result<Option<ExitCode>, Error>,
+) -> Result<Option<ExitCode>, Error> {
+    let keys = Keys::new();
+    let mut outside = Looks::at(process);
+    let mut looks = 0;
+    while flags.looks.is_none_or(|most| looks < most) {
+        let content = outside.look();
+        // After the look: it fails if the process has ended.
+        if let Some(code) = ended()? {
+            return Ok(Some(code));
+        }
+        show(&screen(&content?, Page::Stdout.room()))?;
+        looks += 1;
+        let is_last = flags.looks == Some(looks);
+        if !is_last && !sleep(flags.every, keys.as_ref()) {
+            break;
+        }
+    }
+    Ok(None)
+}
+
 /// Shows the locks until the program has ended, and returns its exit code; or as many times as the
 /// flags say.
 fn watch(
@@ -82,11 +123,14 @@ fn watch(
     look: impl Fn(&mut Files) -> Result<Profile, Error>,
     mut ended: impl FnMut() -> Result<Option<ExitCode>, Error>,
 ) -> Result<Option<ExitCode>, Error> {
+    let keys = Keys::new();
     let mut files = Files::default();
     let mut earlier = (look(&mut files)?, Instant::now());
     let mut looks = 0;
     while flags.looks.is_none_or(|most| looks < most) {
-        sleep(flags.every);
+        if !sleep(flags.every, keys.as_ref()) {
+            break;
+        }
         let profile = look(&mut files);
         // After the look: the record of a program that has ended may be gone.
         if let Some(code) = ended()? {
@@ -108,19 +152,31 @@ fn show(text: &str) -> Result<(), Error> {
     Page::Stdout.show(text)
 }
 
-/// Returns sooner if a signal was caught.
-fn sleep(time: Duration) {
+/// Returns sooner if a signal was caught. False: the key `q` was pressed.
+fn sleep(time: Duration, keys: Option<&Keys>) -> bool {
     let began = Instant::now();
     while let Some(left) = time.checked_sub(began.elapsed())
         && caught().is_none()
     {
+        if keys.is_some_and(Keys::ask_to_quit) {
+            return false;
+        }
         thread::sleep(left.min(SOON));
     }
+    true
 }
 
-/// The folder with the records of a process and its children, from its environment; none if the process
-/// was told a file, or if it has left the folder that the name was for.
-fn folder_of(process: u32) -> Result<Option<PathBuf>, Error> {
+/// Where the locks of a process are recorded.
+enum Recorded {
+    In(PathBuf),
+    /// In a file that it has mapped.
+    Mapped,
+    Nowhere,
+}
+
+/// Where the records of a process and its children are, from its environment: not in a folder if the process was told
+/// a file, or if it has left the folder that the name was for.
+fn folder_of(process: u32) -> Result<Recorded, Error> {
     const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
     let path = format!("/proc/{process}/environ");
     let environment = fs::read(&path).map_err(|error| {
@@ -134,12 +190,8 @@ fn folder_of(process: u32) -> Result<Option<PathBuf>, Error> {
     })?;
     let mut variables = environment.split(|&byte| byte == 0);
     let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
-    let value = told.filter(|value| !value.is_empty()).ok_or_else(|| {
-        Error::failed(format!(
-            "the locks of process {process} are not recorded: start it with `fairlock run`"
-        ))
-    })?;
+    let Some(value) = told.filter(|value| !value.is_empty()) else { return Ok(Recorded::Nowhere) };
     let folder = Path::new("/proc").join(process.to_string()).join("cwd");
     let folder = folder.join(OsStr::from_bytes(value));
-    Ok(folder.is_dir().then_some(folder))
+    Ok(if folder.is_dir() { Recorded::In(folder) } else { Recorded::Mapped })
 }

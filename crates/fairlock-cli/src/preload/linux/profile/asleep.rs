@@ -144,7 +144,9 @@ pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
             (Column::figure("slept"), &|(_, found)| time(found.slept_ns)),
             (Column::figure("waits"), &|(_, found)| count(found.waits)),
             (Column::figure("going on").rank(3), &|(_, found)| count(found.going_on)),
-            (Column::figure("p50").rank(1), &|(_, found)| or_dash(found.wait(0.5), time)),
+            (Column::figure("p50").rank(1), &|(_, found)| {
+                or_dash(found.wait(0.5).filter(|_| found.waits > 1), time)
+            }),
             (Column::figure("longest"), &|(_, found)| time(found.longest_ns)),
             (Column::place("at"), &|((.., at), _)| at.clone()),
             (Column::place("ended by"), &|(_, found)| or_dash(found.ended_by(), |by| by)),

@@ -19,7 +19,7 @@ use crate::preload::document::{
 /// The document of a profile, made now; `command` is the command line that recorded it.
 pub fn document(
     profile: &Profile,
-    command: String,
+    command: Option<String>,
     threads: Option<OfThreads>,
 ) -> Document<Machine> {
     Document {
@@ -27,7 +27,7 @@ pub fn document(
         version: VERSION.to_owned(),
         made: Some(now()),
         machine: Some(Machine::this()),
-        command: Some(command),
+        command,
         threads,
         processes: profile.processes.iter().map(of_process).collect(),
     }

@@ -3,8 +3,9 @@
 mod asleep;
 mod folded;
 mod json;
-mod names;
-mod pprof;
+pub mod names;
+pub mod now;
+pub mod pprof;
 mod rates;
 mod stuck;
 mod table;
@@ -50,6 +51,12 @@ fn open(path: &Path) -> io::Result<fs::File> {
 
 fn runs(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// Whether a file begins as records do.
+fn is_record(path: &Path) -> bool {
+    let mut begins = [0; MAGIC.len()];
+    open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
 }
 
 /// The files of a folder.
@@ -102,6 +109,13 @@ impl Profile {
         Ok(Self::load(paths(folder)?, &mut Files::default(), Some(program)))
     }
 
+    /// Reads a record, or those of a folder; none if there are none. The processes may have ended long ago.
+    pub fn recorded(path: &Path) -> Option<Self> {
+        let paths = if path.is_dir() { paths(path).ok()? } else { vec![path.to_owned()] };
+        let paths: Vec<_> = paths.into_iter().filter(|path| is_record(path)).collect();
+        (!paths.is_empty()).then(|| Self::load(paths, &mut Files::default(), None))
+    }
+
     /// The same while the program runs, by one who knows some files already.
     pub fn look(folder: &Path, files: &mut Files) -> Result<Self, Error> {
         Ok(Self::load(paths(folder)?, files, None))
@@ -111,12 +125,12 @@ impl Profile {
     pub fn mapped(process: u32, files: &mut Files) -> Self {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         let shared = maps.lines().filter(|line| line.contains(" rw-s "));
-        let paths = shared.filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])));
-        let is_record = |path: &PathBuf| {
-            let mut begins = [0; MAGIC.len()];
-            open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
+        // As the process itself sees it, which may be in a container.
+        let path = |line: &str| {
+            Some(PathBuf::from(format!("/proc/{process}/root{}", &line[line.find('/')?..])))
         };
-        Self::load(paths.filter(is_record).collect::<BTreeSet<_>>(), files, None)
+        let paths = shared.filter_map(path);
+        Self::load(paths.filter(|path| is_record(path)).collect::<BTreeSet<_>>(), files, None)
     }
 
     /// Reads these files. The process `program` has just ended, if it has.
@@ -237,7 +251,12 @@ impl Profile {
 
     /// What `--json` keeps of the profile that `command` recorded.
     pub fn json(&self, command: String, threads: &Threads) -> Document<Machine> {
-        json::document(self, command, threads.document())
+        json::document(self, Some(command), threads.document())
+    }
+
+    /// The same of a record, of which neither the command nor the machine is known.
+    pub fn recorded_json(&self) -> Document<Machine> {
+        Document { machine: None, made: None, ..json::document(self, None, None) }
     }
 
     pub fn totals(&self) -> Totals {
@@ -543,7 +562,7 @@ mod tests {
             assert!(!profile.pprof(charge).unwrap().is_empty());
         }
         assert!(!profile.trace().is_empty());
-        let document = json::document(&profile, String::new(), None);
+        let document = json::document(&profile, None, None);
         assert!(document.processes.iter().all(|process| process.locks.len() == 32));
         let asleep = |process: &OfProcess| process.asleep.iter().map(|it| it.slept_ns).collect();
         let asleep: Vec<Vec<u64>> = document.processes.iter().map(asleep).collect();

@@ -63,8 +63,13 @@ pub struct Names {
 impl Names {
     /// The names of what the process had mapped.
     pub fn of(record: &Record, files: &mut Files) -> Self {
+        Self::of_modules(&record.modules, files)
+    }
+
+    /// The names of what is in these parts of files.
+    pub fn of_modules(modules: &[Module], files: &mut Files) -> Self {
         let mut mapped: BTreeMap<_, Vec<&Module>> = BTreeMap::new();
-        for module in &record.modules {
+        for module in modules {
             mapped.entry((module.unloads, &*module.path)).or_default().push(module);
         }
         let object = |((_, path), modules): ((u32, &str), Vec<&Module>)| {
@@ -81,6 +86,28 @@ impl Names {
         let known = known.max()?;
         let mut then = self.objects.iter().filter(|object| object.unloads == known);
         then.find(|object| object.range.contains(&(frame & ADDRESS)))
+    }
+
+    /// The file that an address is in, and the address there.
+    pub fn in_file(&self, address: u64) -> Option<(&str, u64)> {
+        let object = self.object(address)?;
+        Some((&object.file.path, (address & ADDRESS).wrapping_sub(object.bias)))
+    }
+
+    /// Where the function begins that an address is in.
+    pub fn function(&self, address: u64) -> Option<u64> {
+        let object = self.object(address)?;
+        let at = (address & ADDRESS).wrapping_sub(object.bias);
+        Some(object.file.lines()?.find_symbol_info(at)?.address().wrapping_add(object.bias))
+    }
+
+    /// Where the variable of this name is.
+    pub fn named(&self, variable: &str) -> Option<u64> {
+        self.objects.iter().find_map(|object| {
+            let mut all = object.file.variables().iter();
+            let found = all.find(|(.., name)| name == variable)?;
+            Some(found.0.wrapping_add(object.bias))
+        })
     }
 
     /// The functions that an address of a stack is in, the innermost first: more than one if some

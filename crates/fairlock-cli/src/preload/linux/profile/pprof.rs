@@ -7,7 +7,9 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{Profile, Seen};
+use fairlock_profile::AtPlace;
+
+use super::{Process, Profile, Seen};
 use crate::error::Error;
 use crate::preload::Charge;
 use crate::preload::place::Place;
@@ -65,45 +67,76 @@ impl<T: Hash + Eq> Numbers<T> {
     }
 }
 
+/// A stack, and what is to be counted there.
+pub struct Sample {
+    /// The innermost place first.
+    pub stack: Vec<Place>,
+    /// As many as there are types.
+    pub values: Vec<u64>,
+    pub lock: String,
+}
+
 impl Profile {
     /// The profile, compressed.
     pub fn pprof(&self, charge: Charge) -> Result<Vec<u8>, Error> {
-        let mut out = GzEncoder::new(Vec::new(), Compression::default());
-        let written = out.write_all(&proto(self, charge).0).and_then(|()| out.finish());
-        written.map_err(|error| Error::failed(format!("cannot compress the profile: {error}")))
+        let sample = |process: &Process, place: &AtPlace| {
+            let lock = &process.record.locks[place.lock];
+            let lock = Seen { process, number: place.lock, lock }.name();
+            let values = vec![place.count, place.waited_ns];
+            Sample { stack: process.stack(place.stack), values, lock }
+        };
+        let of = |process| {
+            let process: &Process = process;
+            process.charged(charge).into_iter().map(move |place| sample(process, &place))
+        };
+        let began = self.processes.first().map_or(0, |process| process.record.began_unix_ns);
+        let types = [("contentions", "count"), ("delay", "nanoseconds")];
+        compressed(&types, self.processes.iter().flat_map(of), began)
     }
 }
 
-fn proto(profile: &Profile, charge: Charge) -> Message {
+/// A profile of samples of these types, which have units; the first is for the period of the samples.
+pub fn compressed(
+    types: &[(&str, &str)],
+    samples: impl IntoIterator<Item = Sample>,
+    began_unix_ns: u64,
+) -> Result<Vec<u8>, Error> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::default());
+    let written =
+        out.write_all(&proto(types, samples, began_unix_ns).0).and_then(|()| out.finish());
+    written.map_err(|error| Error::failed(format!("cannot compress the profile: {error}")))
+}
+
+fn proto(
+    types: &[(&str, &str)],
+    samples: impl IntoIterator<Item = Sample>,
+    began_unix_ns: u64,
+) -> Message {
     // The first text of such a profile has to be the empty one.
     let mut texts = Numbers(HashMap::from([(String::new(), 0)]));
     let mut functions = Numbers(HashMap::new());
     let mut locations = Numbers(HashMap::new());
-    let mut type_of = |what: &str, unit: &str| {
+    let mut type_of = |&(what, unit): &(&str, &str)| {
         Message::default().number(1, texts.of(what.to_owned())).number(2, texts.of(unit.to_owned()))
     };
-    let types = [type_of("contentions", "count"), type_of("delay", "nanoseconds")];
+    let types: Vec<Message> = types.iter().map(&mut type_of).collect();
     let key = texts.of("lock".to_owned());
     let mut out = types.iter().fold(Message::default(), |out, of| out.message(1, of));
-    for process in &profile.processes {
-        for place in process.charged(charge) {
-            // Functions and locations are counted from one.
-            let mut location = |place: &Place| {
-                let name = texts.of(place.function.clone());
-                let file = texts.of(place.file.clone().unwrap_or_default());
-                let function = 1 + functions.of((name, file));
-                1 + locations.of((function, u64::from(place.line.unwrap_or(0))))
-            };
-            let stack: Vec<u64> = process.stack(place.stack).iter().map(&mut location).collect();
-            let lock = &process.record.locks[place.lock];
-            let lock = Seen { process, number: place.lock, lock }.name();
-            let most = i64::MAX as u64;
-            let sample = Message::default()
-                .numbers(1, stack)
-                .numbers(2, [place.count.min(most), place.waited_ns.min(most)])
-                .message(3, &Message::default().number(1, key).number(2, texts.of(lock)));
-            out = out.message(2, &sample);
-        }
+    for Sample { stack, values, lock } in samples {
+        // Functions and locations are counted from one.
+        let mut location = |place: &Place| {
+            let name = texts.of(place.function.clone());
+            let file = texts.of(place.file.clone().unwrap_or_default());
+            let function = 1 + functions.of((name, file));
+            1 + locations.of((function, u64::from(place.line.unwrap_or(0))))
+        };
+        let stack: Vec<u64> = stack.iter().map(&mut location).collect();
+        let most = i64::MAX as u64;
+        let sample = Message::default()
+            .numbers(1, stack)
+            .numbers(2, values.into_iter().map(|value| value.min(most)))
+            .message(3, &Message::default().number(1, key).number(2, texts.of(lock)));
+        out = out.message(2, &sample);
     }
     for ((function, line), number) in locations.in_order() {
         let line = Message::default().number(1, function).number(2, line);
@@ -116,6 +149,5 @@ fn proto(profile: &Profile, charge: Charge) -> Message {
     for (text, _) in texts.in_order() {
         out = out.bytes(6, text.as_bytes());
     }
-    let began = profile.processes.first().map_or(0, |process| process.record.began_unix_ns);
-    out.number(9, began).message(11, &types[0]).number(12, 1)
+    out.number(9, began_unix_ns).message(11, &types[0]).number(12, 1)
 }

@@ -13,7 +13,8 @@ use crate::preload::place::Place;
 use crate::preload::{Charge, sum};
 use crate::units::{count, digits, several, time};
 
-const NOTE: &str = "waited, p99, at: since the last look; longest: since the program began";
+const NOTE: &str =
+    "waited, p99, at: since the last look; longest: since the program began; waiting, held by: now";
 
 /// A lock, and what an earlier look saw of it.
 struct Since<'a> {
@@ -50,7 +51,7 @@ impl<'a> Since<'a> {
     }
 
     fn p99(&self) -> Option<u64> {
-        let found = self.now.contention().filter(|_| self.more(Seen::waits) > 0)?;
+        let found = self.now.contention().filter(|_| self.more(Seen::waits) > 1)?;
         let mut waits = found.waits_by_time.clone();
         let earlier = self.earlier.as_ref().and_then(Seen::contention);
         for (count, earlier) in waits.iter_mut().zip(earlier.iter().flat_map(|e| &e.waits_by_time))
@@ -88,7 +89,8 @@ impl Profile {
         let mut locks: Vec<_> =
             self.locks().into_iter().map(|now| Since::of(now, earlier)).collect();
         let totals = totals(self, &locks, time);
-        let totals = [totals].into_iter().chain(threads).collect::<Vec<_>>().join("\n");
+        let deadlocks = self.deadlocks().into_iter();
+        let totals = deadlocks.chain([totals]).chain(threads).collect::<Vec<_>>().join("\n");
         locks.retain(|since| since.taken() > 0 || since.lost() > 0);
         locks.sort_by_cached_key(|since| Reverse((since.lost(), since.taken())));
         let screen = |most: usize| {
@@ -150,7 +152,11 @@ fn table(locks: &[Since<'_>], passed: Duration) -> Table {
             (Column::figure("taken/s"), &|it| digits(per_second(it.taken(), passed))),
             (Column::figure("waited").rank(2), &|it| share(it.more(Seen::waits), it.taken())),
             (Column::figure("p99").rank(3), &|since| or_dash(since.p99(), time)),
+            (Column::figure("waiting").rank(4), &|since| count(since.now.waiting_now() as u64)),
             (Column::figure("longest").rank(1), &|since| or_dash(since.now.longest(), time)),
+            (Column::name("held by").rank(5), &|since| {
+                or_dash(since.now.holder_now(), |name| name)
+            }),
             (Column::place("at"), &|since| or_dash(since.place(), |place| place.short())),
         ],
     )
@@ -203,7 +209,7 @@ mod tests {
             rows[0].split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect();
         assert_eq!(
             cells,
-            ["0x1e0", "2.36 ms", "4,720", "50.0 %", "959 ns", "1.00 us", "-"],
+            ["0x1e0", "2.36 ms", "4,720", "50.0 %", "959 ns", "0", "1.00 us", "-", "-"],
             "{text}"
         );
         assert!(!text.contains("0x20 "), "{text}");

@@ -127,6 +127,18 @@ impl Process {
     }
 }
 
+impl Seen<'_> {
+    /// How many threads wait for it now.
+    pub(super) fn waiting_now(&self) -> usize {
+        self.process.record.waiting(self.number).len()
+    }
+
+    /// The thread that holds it now, as far as is known.
+    pub(super) fn holder_now(&self) -> Option<String> {
+        Some(self.process.thread(self.process.record.held_now(self.number)?.thread))
+    }
+}
+
 /// The process that a thread is of, if it runs.
 fn process_of(tid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;

@@ -103,9 +103,9 @@ fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String 
             (Column::figure("lost"), &|seen| time(seen.lost())),
             (Column::figure("taken"), &|seen| count(seen.taken())),
             (Column::figure("waited"), &|seen| share(seen.waits(), seen.taken())),
-            (Column::figure("wait p50").rank(4), &|seen| or_dash(seen.wait(0.5), time)),
-            (Column::figure("p99"), &|seen| or_dash(seen.wait(0.99), time)),
-            (Column::figure("p99.9").rank(3), &|seen| or_dash(seen.wait(0.999), time)),
+            (Column::figure("wait p50").rank(4), &|seen| or_dash(of_many(seen, 0.5), time)),
+            (Column::figure("p99"), &|seen| or_dash(of_many(seen, 0.99), time)),
+            (Column::figure("p99.9").rank(3), &|seen| or_dash(of_many(seen, 0.999), time)),
             (Column::figure("longest"), &|seen| or_dash(seen.longest(), time)),
             (Column::figure("passed").rank(5), &|seen| {
                 or_dash(seen.contention(), |found| count(found.most_passed))
@@ -132,6 +132,11 @@ fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String 
         }
     };
     table.titled(&title, NOTE, width)
+}
+
+/// Of a single wait there is only the longest.
+fn of_many(seen: &Seen<'_>, share: f64) -> Option<u64> {
+    seen.wait(share).filter(|_| seen.waits() > 1)
 }
 
 pub(super) fn share(waits: u64, taken: u64) -> String {
@@ -179,7 +184,11 @@ fn waits(profile: &Profile) -> String {
             let held = wait.held_ns().map(|held| format!("held for {}{did}, ", time(held)));
             let held = held.unwrap_or_default();
             let by = at(wait.holder_stack);
-            let _ = write!(text, "; {held}released by {} at {by}", wait.holder);
+            let holder = match process.record.name(wait.holder) {
+                "" => wait.holder.to_string(),
+                name => format!("{name} ({})", wait.holder),
+            };
+            let _ = write!(text, "; {held}released by {holder} at {by}");
             if let Some((other, waited)) = process.through(wait) {
                 let (waited, by) = (time(waited), at(other.holder_stack));
                 let other = Seen::of(process, other.lock).name();
