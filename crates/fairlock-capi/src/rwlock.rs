@@ -1,7 +1,7 @@
 //! The reader/writer lock.
 
 use fairlock::platform::Native;
-use fairlock::stats::Access;
+use fairlock::stats::{Access, Want};
 use fairlock::thin::ThinRwSem;
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
@@ -49,7 +49,7 @@ struct Read;
 impl Way for Read {
     type Home = fairlock_rwlock_t;
     type Lock = Sem;
-    const ACCESS: Access = Access::Read;
+    const WANT: Want = Want::Read;
 
     fn attempt(lock: &Sem) -> bool {
         lock.try_read()
@@ -89,7 +89,7 @@ struct Recursive;
 impl Way for Recursive {
     type Home = fairlock_rwlock_t;
     type Lock = Sem;
-    const ACCESS: Access = Access::Read;
+    const WANT: Want = Want::Recursive;
 
     fn attempt(lock: &Sem) -> bool {
         lock.try_read_recursive()
@@ -109,7 +109,7 @@ struct Write;
 impl Way for Write {
     type Home = fairlock_rwlock_t;
     type Lock = Sem;
-    const ACCESS: Access = Access::Write;
+    const WANT: Want = Want::Write;
 
     fn attempt(lock: &Sem) -> bool {
         lock.try_write()

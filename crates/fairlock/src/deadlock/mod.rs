@@ -40,6 +40,8 @@
 //! taken off some thread that holds it in that mode: with several readers that may be the wrong
 //! one.
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod circles;
 #[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
 mod notes;
 /// Without the feature nothing is noted, and this costs nothing.
@@ -69,6 +71,8 @@ mod notes {
     pub(crate) fn releases(_lock: &Id, _mode: Mode) {}
 }
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub(crate) use circles::circles;
 use notes::note_wait;
 #[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
 pub use notes::{DeadlockedThread, check_deadlock};

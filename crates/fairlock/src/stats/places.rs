@@ -8,9 +8,10 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::boxed::Box;
+use std::string::String;
 use std::vec::Vec;
 
-use super::hold::Hold;
+use super::hold::{Hold, Waits};
 
 /// A lock has memory for the places of so many threads at first, and twice as much each time that
 /// more come. Places begin with this number.
@@ -23,10 +24,83 @@ const BLOCKS: usize = (BASE + WORDS * 64).ilog2() as usize - BASE.ilog2() as usi
 /// Which places are taken. Without a lock: the child of a fork may be where another thread of its
 /// parent was at it.
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// For each place that is taken, where its thread has its variables. If another thread has its variables there now,
-/// the former has ended without giving the place back: it came here in the destructor of a pthread key, and
-/// [`GivesBack`] is dropped before those.
-static TAKERS: [AtomicUsize; WORDS * 64] = [const { AtomicUsize::new(0) }; WORDS * 64];
+static TAKERS: [Taker; WORDS * 64] = [const { Taker::new() }; WORDS * 64];
+
+/// The thread that has a place.
+struct Taker {
+    /// Where it has its variables. If another thread has its variables there now,
+    /// this one has ended without giving the place back: it came here in the destructor of a pthread key, and
+    /// [`GivesBack`] is dropped before those.
+    variables: AtomicUsize,
+    /// The system's number on Linux; elsewhere another one.
+    number: AtomicUsize,
+    /// Its name in Rust, cut off if need be; zero bytes if it has none.
+    name: [AtomicU64; 4],
+}
+
+impl Taker {
+    const fn new() -> Self {
+        Self {
+            variables: AtomicUsize::new(0),
+            number: AtomicUsize::new(0),
+            name: [const { AtomicU64::new(0) }; 4],
+        }
+    }
+
+    /// The calling thread has the place now. Relaxed: who reads a name while it changes reads something of both.
+    fn set(&self, variables: usize) {
+        self.variables.store(variables, Ordering::Relaxed);
+        self.number.store(own_number(), Ordering::Relaxed);
+        let mut text = [0; 32];
+        let thread = std::thread::current();
+        for (to, from) in text.iter_mut().zip(thread.name().unwrap_or("").bytes()) {
+            *to = from;
+        }
+        for (to, from) in self.name.iter().zip(text.chunks_exact(8)) {
+            let from = from.try_into().unwrap_or_default();
+            to.store(u64::from_ne_bytes(from), Ordering::Relaxed);
+        }
+    }
+
+    /// Its name: Rust's, or else the system's, or else its number.
+    fn name(&self) -> String {
+        let text: Vec<u8> =
+            self.name.iter().flat_map(|part| part.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        let length = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        if length > 0 {
+            return String::from_utf8_lossy(&text[..length]).into_owned();
+        }
+        let number = self.number.load(Ordering::Relaxed);
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if let Ok(name) = std::fs::read(std::format!("/proc/self/task/{number}/comm")) {
+            return String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
+        }
+        std::format!("thread {number}")
+    }
+}
+
+/// The calling thread's number: the system's on Linux.
+fn own_number() -> usize {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    return rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs() as usize;
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    lock_api::GetThreadId::nonzero_thread_id(&crate::RawThreadId).get()
+}
+
+/// The name of the thread that has this place.
+pub(super) fn name_of(place: usize) -> String {
+    let taker = place.checked_sub(BASE).and_then(|index| TAKERS.get(index));
+    taker.map_or_else(|| "unknown thread".into(), Taker::name)
+}
+
+/// The calling thread's place.
+#[inline]
+pub(super) fn own_place() -> usize {
+    match PLACE.get() {
+        0 => take_place(),
+        place => place,
+    }
+}
 
 std::thread_local! {
     /// The thread's place; 0: it has none yet; `NONE`: it gets none. It has no destructor, so it can
@@ -40,7 +114,7 @@ struct GivesBack;
 impl Drop for GivesBack {
     fn drop(&mut self) {
         if let Some(index) = PLACE.replace(NONE).checked_sub(BASE).filter(|i| *i < WORDS * 64) {
-            TAKERS[index].store(0, Ordering::Relaxed);
+            TAKERS[index].variables.store(0, Ordering::Relaxed);
             // Release: the next thread with this place goes on counting where this one ended.
             TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Ordering::Release);
         }
@@ -57,7 +131,10 @@ fn take_place() -> usize {
     }
     let taker = PLACE.with(|place| ptr::from_ref(place).addr());
     // Relaxed: the system gives the memory of a thread to another one after the thread has ended.
-    if let Some(left) = TAKERS.iter().position(|other| other.load(Ordering::Relaxed) == taker) {
+    if let Some(left) =
+        TAKERS.iter().position(|other| other.variables.load(Ordering::Relaxed) == taker)
+    {
+        TAKERS[left].set(taker);
         PLACE.set(BASE + left);
         return PLACE.get();
     }
@@ -74,7 +151,7 @@ fn take_place() -> usize {
             ) {
                 Ok(_) => {
                     let index = word * 64 + bit as usize;
-                    TAKERS[index].store(taker, Ordering::Relaxed);
+                    TAKERS[index].set(taker);
                     PLACE.set(BASE + index);
                     return PLACE.get();
                 }
@@ -97,10 +174,7 @@ impl Places {
     /// end, or there are thousands.
     #[inline]
     pub(super) fn own(&self) -> Option<&Hold> {
-        let place = match PLACE.get() {
-            0 => take_place(),
-            place => place,
-        };
+        let place = own_place();
         if place == NONE {
             return None;
         }
@@ -110,6 +184,11 @@ impl Places {
         // SAFETY: block `n` has the `BASE << n` places from `BASE << n` on, and is freed with
         // `self`.
         Some(unsafe { &*first.add(place - (BASE << block)) })
+    }
+
+    /// As [`Hold::is_to_tell`], of this place.
+    pub(super) fn is_to_tell(&self, place: usize, wait: Waits) -> bool {
+        self.all().iter().any(|(other, hold)| *other == place && hold.is_to_tell(wait))
     }
 
     #[cold]
@@ -128,14 +207,15 @@ impl Places {
         }
     }
 
-    /// Those of all threads.
-    pub(super) fn all(&self) -> Vec<&Hold> {
+    /// Those of all threads, with their places.
+    pub(super) fn all(&self) -> Vec<(usize, &Hold)> {
         let mut all = Vec::new();
         for (block, first) in self.0.iter().enumerate() {
             let first = first.load(Ordering::Acquire);
             if !first.is_null() {
                 // SAFETY: as in `own`.
-                all.extend(unsafe { core::slice::from_raw_parts(first, BASE << block) });
+                let holds = unsafe { core::slice::from_raw_parts(first, BASE << block) };
+                all.extend((BASE << block..).zip(holds));
             }
         }
         all
@@ -167,6 +247,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_thread_that_has_a_place_has_a_name() {
+        let named = |name: &str| thread::Builder::new().name(name.into());
+        let name = || name_of(own_place());
+        assert_eq!(named("worker").spawn(name).unwrap().join().unwrap(), "worker");
+        let long = "a name that is longer than what there is room for";
+        assert_eq!(named(long).spawn(name).unwrap().join().unwrap(), &long[..32]);
+        #[cfg(all(target_os = "linux", not(miri)))]
+        #[cfg(all(target_os = "linux", not(miri)))]
+        let later = move || {
+            own_place();
+            // As C programs do, at any time.
+            rustix::thread::set_name(c"later").unwrap();
+            name()
+        };
+        #[cfg(all(target_os = "linux", not(miri)))]
+        assert_eq!(thread::spawn(later).join().unwrap(), "later");
+        assert_eq!(name_of(NONE), "unknown thread");
+    }
+
+    #[test]
     fn threads_that_live_at_a_time_have_places_of_their_own() {
         let (places, together) = (Places::new(), Barrier::new(40));
         let mut own = vec![];
@@ -183,7 +283,7 @@ mod tests {
             own.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
         });
         let all: Vec<_> =
-            places.all().into_iter().map(|place| ptr::from_ref(place).addr()).collect();
+            places.all().into_iter().map(|(_, place)| ptr::from_ref(place).addr()).collect();
         assert!(own.iter().all(|place| all.contains(place)));
         own.sort_unstable();
         own.dedup();
