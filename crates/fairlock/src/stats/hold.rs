@@ -1,63 +1,17 @@
 //! One holder at a time: the writer of a lock, or one thread as its reader.
 
-use core::fmt;
 use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::boxed::Box;
 
 use super::long_wait::LongWait;
+use super::place::{Place, Want};
 
 /// Of this many acquisitions by a thread, one hold is timed, which takes two looks at a clock (25
 /// ns each; an acquisition takes 5). While somebody waits, each hold is timed. In acquisitions;
 /// compared with the count of those so far.
 const HELD_SAMPLE: u64 = 64;
-
-/// The place in the code where a lock was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Place {
-    /// A line of a Rust program.
-    Line(&'static Location<'static>),
-    /// The return address of a call from C; zero if it is not known.
-    Address(usize),
-}
-
-impl Place {
-    /// As a pointer, which is never null, and odd if it is an address. An address has no need of the highest bit.
-    #[inline]
-    fn encode(self) -> *mut Location<'static> {
-        const { assert!(align_of::<Location<'static>>() > 1) };
-        match self {
-            Self::Line(at) => ptr::from_ref(at).cast_mut(),
-            Self::Address(address) => ptr::without_provenance_mut(address << 1 | 1),
-        }
-    }
-
-    /// None if it is an address that is not known.
-    pub(super) fn known(self) -> Option<Self> {
-        Self::decode(self.encode())
-    }
-
-    fn decode(at: *mut Location<'static>) -> Option<Self> {
-        match at.addr() {
-            0 | 1 => None,
-            odd if odd & 1 != 0 => Some(Self::Address(odd >> 1)),
-            // SAFETY: by `encode`, from a `&'static`.
-            _ => Some(Self::Line(unsafe { &*at })),
-        }
-    }
-}
-
-/// Its file, line and column; or the address.
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(at) => at.fmt(f),
-            Self::Address(address) => write!(f, "{address:#x}"),
-        }
-    }
-}
 
 /// What is known of a hold while it lasts, and how many there have been; and of a thread's wait. Written by the holder
 /// alone, or, of a place, by its thread; read by others.
@@ -82,48 +36,6 @@ pub(super) struct Hold {
     wait_at: AtomicPtr<Location<'static>>,
 }
 
-/// How a lock is held, or wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Together with other readers.
-    Read,
-    /// Alone: a writer, the holder of a mutex, and an upgradable reader, who waits as a writer does.
-    Write,
-}
-
-/// What a thread wants of a lock, as far as it matters for whom it waits.
-#[doc(hidden)] // for libfairlock
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Want {
-    /// To read, perhaps behind writers that wait.
-    Read,
-    /// To read, past all that wait.
-    Recursive,
-    /// To write, or to hold a mutex.
-    Write,
-    /// To read, and perhaps to write later.
-    Upgradable,
-    /// To write, by the upgradable reader.
-    Upgrade,
-    /// What nobody holds alone: permits.
-    Permits,
-}
-
-impl Want {
-    const ALL: [Self; 6] =
-        [Self::Read, Self::Recursive, Self::Write, Self::Upgradable, Self::Upgrade, Self::Permits];
-
-    /// On which side it counts.
-    #[inline]
-    pub fn access(self) -> Access {
-        match self {
-            Self::Read | Self::Recursive | Self::Permits => Access::Read,
-            Self::Write | Self::Upgradable | Self::Upgrade => Access::Write,
-        }
-    }
-}
-
 /// A wait that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waits {
@@ -133,17 +45,20 @@ pub(super) struct Waits {
     pub(super) can_end: bool,
 }
 
-const TOLD: u64 = 1 << 4;
-
 impl Waits {
     /// Never zero.
     fn encode(self) -> u64 {
         self.since.max(1) << 5 | u64::from(self.can_end) << 3 | self.want as u64
     }
 
-    fn decode(word: u64) -> Option<Self> {
-        let want = *Want::ALL.get(word as usize & 7)?;
-        (word != 0).then_some(Self { since: word >> 5, want, can_end: word & 8 != 0 })
+    /// The same wait, which has been told.
+    fn told(noted: u64) -> u64 {
+        noted | 1 << 4
+    }
+
+    fn decode(noted: u64) -> Option<Self> {
+        let want = *Want::ALL.get(noted as usize & 7)?;
+        (noted != 0).then_some(Self { since: noted >> 5, want, can_end: noted & 8 != 0 })
     }
 }
 
@@ -285,10 +200,9 @@ impl Hold {
         self.wait.store(wait.encode(), Ordering::Release);
     }
 
-    /// It waits no more. Returns whether it was told meanwhile.
-    pub(super) fn end_wait(&self) -> bool {
-        // Swapped: another thread may be about to tell.
-        self.wait.swap(0, Ordering::Relaxed) & TOLD != 0
+    /// It waits no more.
+    pub(super) fn end_wait(&self) {
+        self.wait.store(0, Ordering::Relaxed);
     }
 
     /// The wait of the thread of this place, and from where.
@@ -300,8 +214,8 @@ impl Hold {
 
     /// Whether the calling thread is the first that is to tell of this wait.
     pub(super) fn is_to_tell(&self, wait: Waits) -> bool {
-        let (word, order) = (wait.encode(), Ordering::Relaxed);
-        self.wait.compare_exchange(word, word | TOLD, order, order).is_ok()
+        let (noted, order) = (wait.encode(), Ordering::Relaxed);
+        self.wait.compare_exchange(noted, Waits::told(noted), order, order).is_ok()
     }
 }
 
@@ -313,21 +227,12 @@ impl Drop for Hold {
 
 #[cfg(all(test, not(fairlock_loom)))]
 #[test]
-fn an_address_that_is_not_known_is_no_place() {
-    for place in [Place::Line(Location::caller()), Place::Address(1), Place::Address(0x5555_0123)] {
-        assert_eq!(place.known(), Some(place));
-    }
-    assert_eq!(Place::Address(0).known(), None);
-}
-
-#[cfg(all(test, not(fairlock_loom)))]
-#[test]
 fn a_wait_is_what_was_noted_of_it() {
     for want in Want::ALL {
         for can_end in [false, true] {
             let wait = Waits { since: 7 << 50, want, can_end };
             assert_eq!(Waits::decode(wait.encode()), Some(wait));
-            assert_eq!(Waits::decode(wait.encode() | TOLD), Some(wait));
+            assert_eq!(Waits::decode(Waits::told(wait.encode())), Some(wait));
         }
     }
     assert_eq!(Waits::decode(0), None);

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::string::String;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use super::hold::{Access, Holds, Place};
-use super::places::name_of;
+use super::place::{Access, Place};
 use crate::platform::{Native, System};
 
 /// A wait that was as long as [`on_long_wait`] asks for.
@@ -49,9 +48,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub(super) fn new(by: usize, hold: Holds, now: u64) -> Self {
-        let since = hold.began.map(|began| Duration::from_nanos(now.saturating_sub(began)));
-        Self { thread: name_of(by), at: hold.at, since }
+    pub(super) fn new(thread: String, at: Option<Place>, began: Option<u64>, now: u64) -> Self {
+        let since = began.map(|began| Duration::from_nanos(now.saturating_sub(began)));
+        Self { thread, at, since }
     }
 }
 

@@ -81,20 +81,22 @@ mod hold;
 mod long_wait;
 mod named;
 mod ongoing;
+mod place;
 mod places;
 mod record;
 mod registry;
 mod snapshot;
+mod threads;
 
 pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 pub use export::*;
 pub use histogram::Times;
-#[doc(hidden)]
-pub use hold::Want;
-pub use hold::{Access, Place};
 pub use long_wait::{Holder, LongWait, on_long_wait};
 pub use named::{Name, Named};
+#[doc(hidden)]
+pub use place::Want;
+pub use place::{Access, Place};
 #[doc(hidden)] // for the crate's C interface
 pub use record::Record;
 #[doc(hidden)]

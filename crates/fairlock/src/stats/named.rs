@@ -10,7 +10,7 @@ use lock_api::{
     RawRwLockUpgradeDowngrade, RawRwLockUpgradeFair, RawRwLockUpgradeTimed,
 };
 
-use super::hold::{Access, Place, Want};
+use super::place::{Access, Place, Want};
 use super::record::Record;
 use super::registry::{Statistics, kept};
 use crate::events::EventCounts;

@@ -11,15 +11,13 @@ use std::string::ToString;
 use std::sync::Arc;
 use std::vec::Vec;
 
-use super::hold::{Access, Holds, Place, Waits, Want};
-use super::places::name_of;
+use super::hold::{Holds, Waits};
+use super::place::{Access, Place, Want};
 use super::record::Record;
 use super::snapshot::{Claim, Deadlock, LockStats, Now, Stuck};
+use super::threads::name_of;
 use crate::deadlock::circles;
 use crate::platform::{Native, System};
-
-/// A reader that has waited for so long behind a writer is not just being let in.
-const LET_IN_NS: u64 = 1_000_000_000;
 
 /// What has not ended at one time.
 pub(super) struct Ongoing<'a> {
@@ -128,7 +126,8 @@ impl<'a> Ongoing<'a> {
     fn is_behind(&self, wait: &Wait, other: &Wait) -> bool {
         let is_writer = matches!(other.wait.want, Want::Write | Want::Upgrade);
         let is_later = wait.wait.since > other.wait.since;
-        let is_long = self.now.saturating_sub(wait.wait.since) >= LET_IN_NS;
+        // It is not just being let in.
+        let is_long = self.since(wait.wait.since) >= Duration::from_secs(1);
         wait.lock == other.lock && wait.wait.want == Want::Read && is_writer && is_later && is_long
     }
 

@@ -10,10 +10,12 @@ use std::vec::Vec;
 
 use super::collecting::is_collecting;
 use super::histogram::Histogram;
-use super::hold::{Access, Ended, Hold, Holds, Place, Waits, Want};
+use super::hold::{Ended, Hold, Holds, Waits};
 use super::long_wait::{self, Holder, LongWait};
-use super::places::{Places, name_of, own_place};
+use super::place::{Access, Place, Want};
+use super::places::Places;
 use super::snapshot::{LockStats, Longest, SideStats};
+use super::threads::{name_of, own_place};
 use crate::platform::{Native, System};
 
 /// The statistics of one lock while it lives.
@@ -142,7 +144,8 @@ impl Record {
         let result = wait();
         let (waited, now) = self.depart(want.access(), at, &arrival, result.is_ok());
         let told = long_wait::is_long(waited).then(|| {
-            let holder = arrival.holder.map(|(by, hold)| Holder::new(by, hold, now));
+            let holder =
+                arrival.holder.map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
             let thread = thread_name();
             Box::new(self.long_wait(want.access(), waited, thread, at.known(), holder))
         });
@@ -352,7 +355,9 @@ impl Record {
         for (place, wait, at) in self.waits() {
             let waited = now.saturating_sub(wait.since);
             if long_wait::is_long(waited) && self.readers.is_to_tell(place, wait) {
-                let holder = self.holder().map(|(by, hold)| Holder::new(by, hold, now));
+                let holder = self
+                    .holder()
+                    .map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
                 let (access, thread) = (wait.want.access(), name_of(place));
                 let told = self.long_wait(access, waited, thread, at, holder);
                 LongWait { ongoing: true, ..told }.tell();
@@ -392,7 +397,7 @@ impl Record {
     /// Counts what `other` has counted, too.
     pub(super) fn absorb(&self, other: &Self) {
         self.writer.absorb(other.writer.count());
-        self.other_reads.fetch_add(other.reads(), Ordering::Relaxed);
+        self.other_reads.fetch_add(other.count_reads(), Ordering::Relaxed);
         for (side, other) in self.sides.iter().zip(&other.sides) {
             side.absorb(other);
         }
@@ -400,7 +405,7 @@ impl Record {
         self.longest_condition.absorb(&other.longest_condition);
     }
 
-    fn reads(&self) -> u64 {
+    fn count_reads(&self) -> u64 {
         let counted = self.readers.all().iter().map(|(_, hold)| hold.count()).sum::<u64>();
         counted + self.other_reads.load(Ordering::Relaxed)
     }
@@ -410,7 +415,7 @@ impl Record {
         LockStats {
             name: self.name.to_string(),
             locks: 0,
-            reads: self.side(Access::Read).stats(self.reads()),
+            reads: self.side(Access::Read).stats(self.count_reads()),
             writes: self.side(Access::Write).stats(self.writer.count()),
             conditions: self.conditions.times(),
             longest_condition: self.longest_condition.get(),

@@ -76,14 +76,14 @@ pub fn snapshot() -> Snapshot {
     let live: Vec<_> = {
         let records = records();
         for (name, gone) in &records.gone {
-            sum(&mut sums, name, gone, 0);
+            add_up(&mut sums, name, gone, 0);
         }
         records.live.values().cloned().collect()
     };
     // The other numbers are read without the lock.
     for record in &live {
         record.tell_long_waits();
-        sum(&mut sums, &record.name, record, 1);
+        add_up(&mut sums, &record.name, record, 1);
     }
     let stats = |(record, locks): (Record, usize)| LockStats { locks, ..record.stats() };
     let mut stats: Vec<_> = sums.into_values().map(stats).collect();
@@ -92,7 +92,12 @@ pub fn snapshot() -> Snapshot {
 }
 
 /// Adds what one record of this name has counted.
-fn sum(sums: &mut BTreeMap<Box<str>, (Record, usize)>, name: &str, record: &Record, locks: usize) {
+fn add_up(
+    sums: &mut BTreeMap<Box<str>, (Record, usize)>,
+    name: &str,
+    record: &Record,
+    locks: usize,
+) {
     let (sum, count) = sums.entry(name.into()).or_insert_with(|| (Record::new(0, name), 0));
     sum.absorb(record);
     *count += locks;

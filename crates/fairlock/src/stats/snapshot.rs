@@ -6,7 +6,7 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::histogram::Times;
-use super::hold::{Access, Place};
+use super::place::{Access, Place};
 
 /// What was counted of the locks of one name.
 #[derive(Clone, Debug)]
