@@ -103,6 +103,8 @@ pub use record::Record;
 pub use registry::Statistics;
 pub use registry::snapshot;
 pub use snapshot::{Claim, Deadlock, LockStats, Longest, Now, SideStats, Snapshot, Stuck};
+#[cfg(feature = "deadlock_detection")]
+pub(crate) use threads::{name_of, own_place};
 
 use crate::{Policy, RawMutex, RawRwLock, RawThreadId};
 

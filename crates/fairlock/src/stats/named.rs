@@ -13,6 +13,7 @@ use lock_api::{
 use super::place::{Access, Place, Want};
 use super::record::Record;
 use super::registry::{Statistics, kept};
+use crate::deadlock;
 use crate::events::EventCounts;
 use crate::inner::by_inner;
 use crate::mutex::{RawMutexExt, sealed as mutex};
@@ -99,25 +100,21 @@ impl<R> Named<R> {
         attempt: impl FnOnce(&R) -> bool,
         wait: impl FnOnce(&R) -> Result<(), E>,
     ) -> Result<(), E> {
-        let raw = &self.0;
-        match self.record() {
+        let (raw, at) = (&self.0, Place::Line(Location::caller()));
+        deadlock::named(self.1, || match self.record() {
             None => wait(raw),
-            Some(record) => {
-                let at = Place::Line(Location::caller());
-                record.take(want, can_end, at, || attempt(raw), || wait(raw))
-            }
-        }
+            Some(record) => record.take(want, can_end, at, || attempt(raw), || wait(raw)),
+        })
     }
 
     #[inline]
     #[track_caller]
     fn attempt(&self, want: Want, attempt: impl FnOnce(&R) -> bool) -> bool {
-        match self.record() {
+        let at = Place::Line(Location::caller());
+        deadlock::named(self.1, || match self.record() {
             None => attempt(&self.0),
-            Some(record) => {
-                record.attempt(want, Place::Line(Location::caller()), || attempt(&self.0))
-            }
-        }
+            Some(record) => record.attempt(want, at, || attempt(&self.0)),
+        })
     }
 
     /// The holder becomes the writer.
@@ -129,16 +126,11 @@ impl<R> Named<R> {
         attempt: impl FnOnce(&R) -> bool,
         wait: impl FnOnce(&R) -> bool,
     ) -> bool {
-        let raw = &self.0;
-        match self.record() {
+        let (raw, at) = (&self.0, Place::Line(Location::caller()));
+        deadlock::named(self.1, || match self.record() {
             None => wait(raw),
-            Some(record) => record.upgrade(
-                can_end,
-                Place::Line(Location::caller()),
-                || attempt(raw),
-                || wait(raw),
-            ),
-        }
+            Some(record) => record.upgrade(can_end, at, || attempt(raw), || wait(raw)),
+        })
     }
 
     /// What was begun is ended, whether or not statistics are on by now.

@@ -136,11 +136,8 @@ impl<'a> Ongoing<'a> {
         let last = circle.clone().last();
         let before = last.into_iter().chain(circle.clone());
         let stuck = |(before, wait): (&Wait, &Wait)| {
-            let claim = |lock: usize, access, at| Claim {
-                lock: self.records[lock].name.to_string(),
-                access,
-                at,
-                name: None,
+            let claim = |lock: usize, access, at| {
+                Claim::new(self.records[lock].name.to_string(), access, at)
             };
             let held = self.held_against(before, wait.thread);
             Stuck {

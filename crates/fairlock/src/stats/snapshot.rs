@@ -125,6 +125,12 @@ pub struct Longest {
     pub(super) name: Option<String>,
 }
 
+impl Claim {
+    pub(crate) fn new(lock: String, access: Access, at: Option<Place>) -> Self {
+        Self { lock, access, at, name: None }
+    }
+}
+
 impl LockStats {
     /// Both sides, of which one may be unused.
     pub fn sides(&self) -> [(Access, &SideStats); 2] {

@@ -82,14 +82,14 @@ fn own_number() -> usize {
 }
 
 /// The name of the thread that has this place.
-pub(super) fn name_of(place: usize) -> String {
+pub(crate) fn name_of(place: usize) -> String {
     let taker = place.checked_sub(BASE).and_then(|index| TAKERS.get(index));
     taker.map_or_else(|| "unknown thread".into(), Taker::name)
 }
 
 /// The calling thread's place.
 #[inline]
-pub(super) fn own_place() -> usize {
+pub(crate) fn own_place() -> usize {
     match PLACE.get() {
         0 => take_place(),
         place => place,
