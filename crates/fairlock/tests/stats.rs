@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fairlock::lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use fairlock::stats::{self, Builder, Deadlock, LockStats, NamedExt, Place};
-use fairlock::{CancelToken, Condvar, Mutex, MutexExt, Policy, RwLock, RwLockExt, WaitError};
+use fairlock::{CancelToken, Condvar, Mutex, MutexExt, Policy, RwLock, RwLockExt, Wait, WaitError};
 use fairlock_testing::rounds;
 
 fn stats_of(name: &str) -> LockStats {
@@ -160,6 +160,31 @@ fn a_reentrant_mutex_has_a_name_too() {
     assert_eq!((now.locks, now.writes.acquisitions, now.writes.held_now.len()), (2, 2, 2));
     drop(guards);
     assert!(stats_of("reentrant").writes.held_now.is_empty());
+}
+
+#[test]
+fn permits_of_a_semaphore_with_a_name_are_counted_as_reads() {
+    static POOL: stats::Semaphore = Builder::new("pool").semaphore(2);
+    let other = fairlock::Semaphore::named("other pool", 0);
+    assert!(other.try_acquire().is_none());
+    other.release(1);
+    assert_eq!(other.try_acquire().map(|permit| permit.count()), Some(1));
+    assert_eq!((other.available_permits(), stats_of("other pool").reads.acquisitions), (1, 1));
+    let all = POOL.acquire_many(2);
+    let line = line!() - 1;
+    thread::scope(|s| {
+        spawn(s, "pool waiter", || drop(POOL.acquire()));
+        until_waiting("pool", 1);
+        let reads = stats_of("pool").reads;
+        assert_eq!((reads.held_now.len(), line_of(reads.held_now[0].at).line()), (1, line));
+        assert_eq!(reads.waiting[0].thread, "pool waiter");
+        let gives_up = Wait::within(Duration::from_millis(1));
+        assert!(POOL.acquire_many_with(1, gives_up).is_err());
+        drop(all);
+    });
+    let reads = stats_of("pool").reads;
+    assert_eq!((reads.acquisitions, reads.waited.count, reads.given_up), (2, 2, 1));
+    assert!(reads.held_now.is_empty() && reads.waiting.is_empty());
 }
 
 fn spawn<'s, T: Send + 's>(

@@ -85,6 +85,7 @@ mod place;
 mod places;
 mod record;
 mod registry;
+mod semaphore;
 mod snapshot;
 mod threads;
 
@@ -102,6 +103,7 @@ pub use record::Record;
 #[doc(hidden)]
 pub use registry::Statistics;
 pub use registry::snapshot;
+pub use semaphore::{Permit, Semaphore};
 pub use snapshot::{Claim, Deadlock, LockStats, Longest, Now, SideStats, Snapshot, Stuck};
 #[cfg(feature = "deadlock_detection")]
 pub(crate) use threads::{name_of, own_place};
@@ -195,6 +197,15 @@ where
     }
 }
 
+impl NamedExt for crate::Semaphore {
+    type Value = u32;
+    type Named = Semaphore;
+
+    fn named(name: impl Into<Name>, permits: u32) -> Semaphore {
+        Named::with_name(name.into(), Self::new(permits))
+    }
+}
+
 impl<R, T> NamedExt for lock_api::ReentrantMutex<R, RawThreadId, T>
 where
     R: sealed::Nameable<Inner: lock_api::RawMutex>,
@@ -261,6 +272,11 @@ impl Builder {
     /// A free reader/writer lock that follows `policy`.
     pub const fn rwlock_with_policy<T>(self, policy: Policy, value: T) -> RwLock<T> {
         lock_api::RwLock::from_raw(self.around(RawRwLock::with_policy(policy)), value)
+    }
+
+    /// A semaphore with so many free permits.
+    pub const fn semaphore(self, permits: u32) -> Semaphore {
+        self.around(crate::Semaphore::new(permits))
     }
 
     /// A free mutex that its holder may lock again.

@@ -91,9 +91,13 @@ impl<R> Named<R> {
         let Ok(()) = self.take_with(want, false, attempt, wait);
     }
 
+    pub(super) const fn inner(&self) -> &R {
+        &self.0
+    }
+
     #[inline]
     #[track_caller]
-    fn take_with<E>(
+    pub(super) fn take_with<E>(
         &self,
         want: Want,
         can_end: bool,
@@ -109,7 +113,7 @@ impl<R> Named<R> {
 
     #[inline]
     #[track_caller]
-    fn attempt(&self, want: Want, attempt: impl FnOnce(&R) -> bool) -> bool {
+    pub(super) fn attempt(&self, want: Want, attempt: impl FnOnce(&R) -> bool) -> bool {
         let at = Place::Line(Location::caller());
         deadlock::named(self.1, || match self.record() {
             None => attempt(&self.0),
@@ -135,7 +139,7 @@ impl<R> Named<R> {
 
     /// What was begun is ended, whether or not statistics are on by now.
     #[inline]
-    fn leave(&self, access: Access, release: impl FnOnce(&R)) {
+    pub(super) fn leave(&self, access: Access, release: impl FnOnce(&R)) {
         match self.2.get() {
             None => release(&self.0),
             Some(record) => record.leave(access, || release(&self.0)),
