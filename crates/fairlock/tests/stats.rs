@@ -677,3 +677,45 @@ fn a_snapshot_is_a_table_and_json() {
         assert_eq!(json.matches(open).count(), json.matches(close).count());
     }
 }
+
+/// While the program runs, and at its end; for a folder, and for a file.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_table_is_written_where_the_profile_is() {
+    use std::{env, fs, process};
+
+    if let Some(folder) = env::var_os("FAIRLOCK_TEST_FOLDER") {
+        let lock = Mutex::named("written", 0);
+        let tables = || {
+            let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            files.filter(|path| path.extension().is_some_and(|end| end == "named"))
+        };
+        let guard = lock.lock();
+        // By a thread, while the lock is held.
+        let is_held = |text: String| text.contains("\nwritten ") && text.contains(" held now ");
+        fairlock_testing::until(|| {
+            tables().any(|path| fs::read_to_string(path).is_ok_and(is_held))
+        });
+        drop(guard);
+        (0..41).for_each(|_| *lock.lock() += 1);
+        return;
+    }
+    for name in ["", "record-%p"] {
+        let folder =
+            env::temp_dir().join(format!("fairlock-stats-{}-{}", process::id(), name.len()));
+        fs::create_dir(&folder).unwrap();
+        let child = process::Command::new(env::current_exe().unwrap())
+            .args(["--exact", "a_table_is_written_where_the_profile_is"])
+            .env("FAIRLOCK_PROFILE", folder.join(name))
+            .env("FAIRLOCK_TEST_FOLDER", &folder)
+            .stdout(process::Stdio::null())
+            .spawn();
+        let mut child = child.unwrap();
+        let file = folder.join(format!("{}{}.named", name.replace("%p", ""), child.id()));
+        assert!(child.wait().unwrap().success());
+        let table = fs::read_to_string(file).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let row = table.lines().find(|line| line.starts_with("written ")).unwrap();
+        assert!(row.contains(" 42 "), "{table}");
+    }
+}

@@ -42,6 +42,11 @@
 //! adds `trace_long_waits`, which puts long waits into the trace of the request that waited. For
 //! anything else use [`on_long_wait`]. `examples/stats_json.rs` answers requests over HTTP.
 //!
+//! On Linux, if the environment variable `FAIRLOCK_PROFILE` is set when the first named lock is used, the table is also
+//! written to a file, each second and at the end of the process, by a thread that is started for that: beside the
+//! [record of pthread locks](https://docs.rs/fairlock-profile), as `PID.named` in a folder, or with `.named` added to the name of a file.
+//! `fairlock run` and `fairlock run --observe` show it.
+//!
 //! # What is exact
 //!
 //! * Acquisitions and waits are all counted, and all waits are timed. A wait is an acquisition whose
@@ -76,6 +81,8 @@
 mod collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod export;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod file;
 mod histogram;
 mod hold;
 mod long_wait;
@@ -92,6 +99,9 @@ mod threads;
 pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 pub use export::*;
+#[cfg(all(target_os = "linux", not(miri)))]
+#[doc(hidden)]
+pub use file::name_addresses;
 pub use histogram::Times;
 pub use long_wait::{Holder, LongWait, on_long_wait};
 pub use named::{Name, Named};

@@ -156,6 +156,8 @@ impl Statistics {
             self.0.store(Arc::into_raw(record).cast_mut(), Ordering::Release);
         }
         drop(records);
+        #[cfg(all(target_os = "linux", not(miri)))]
+        super::file::begin();
         // SAFETY: as in `get`.
         unsafe { &*self.0.load(Ordering::Acquire) }
     }

@@ -2,6 +2,7 @@
 
 mod both;
 mod library;
+mod named;
 mod profile;
 mod program;
 mod report;
@@ -198,7 +199,9 @@ impl Targets {
         }
         let profile = Profile::read(folder, pid)?;
         let threads = threads.with(profile.totals());
-        Page::Stderr.show(&(threads.text() + &profile.text(explained, width)))?;
+        let named = named::text(folder);
+        let text = threads.text() + &profile.text(explained || named.is_some(), width);
+        Page::Stderr.show(&(text + &named.unwrap_or_default()))?;
         let command = || command_line(&flags.program);
         let to = |target: Option<Target>, write: &dyn Fn(&Target) -> Result<(), Error>| {
             target.map_or(Ok(()), |target| write(&target))

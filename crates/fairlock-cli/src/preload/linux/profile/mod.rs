@@ -21,6 +21,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
+use super::named;
 use super::threads::{Threads, Totals};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -85,7 +86,12 @@ impl Profile {
     pub fn look(folder: &Path, files: &mut Files) -> Result<Self, Error> {
         let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
         let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
-        let paths = entries.map_err(cannot)?.into_iter().map(|entry| entry.path());
+        let entries = entries.map_err(cannot)?.into_iter();
+        let is_record = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            !named::ENDS.iter().any(|end| name.as_encoded_bytes().ends_with(end.as_bytes()))
+        };
+        let paths = entries.filter(is_record).map(|entry| entry.path());
         Ok(Self::load(paths, files))
     }
 
