@@ -446,9 +446,16 @@ typedef struct fairlock_stats_t {
    */
   struct fairlock_times_t conditions;
   /**
-   * Zero.
+   * How many threads wait now, and how long the first of them has waited.
    */
-  uint64_t reserved[4];
+  uint64_t waiting;
+  uint64_t waiting_ns;
+  /**
+   * How many threads hold it now, and how long the first of them has held it; zero if that is not
+   * timed, and nobody waits.
+   */
+  uint64_t holding;
+  uint64_t holding_ns;
 } fairlock_stats_t;
 
 /**
@@ -1630,8 +1637,8 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
 
 /**
  * Gives the lock a name, which is copied. From then on, until it is destroyed, how it is used is
- * counted and timed: see fairlock_stats_get. That takes some nanoseconds of each call, and 6 kB.
- * Several locks may have one name.
+ * counted and timed: see fairlock_stats_get; and deadlocks are found: see fairlock_deadlocks. That
+ * takes some nanoseconds of each call, and 6 kB. Several locks may have one name.
  *
  * * 0: it has the name.
  * * EBUSY: it has one.
@@ -1656,12 +1663,12 @@ int fairlock_mutex_set_name(struct fairlock_mutex_t *mutex,
 FAIRLOCK_NOTHROW;
 
 /**
- * Writes what was counted of the lock with this name to `*stats`: of those that write, or hold the
- * mutex, if `writes`, else of those that read. Of several locks with one name, of the one that had
- * it first.
+ * Writes what was counted of the locks with this name to `*stats`: of those that write, or hold the
+ * mutex, if `writes`, else of those that read. The numbers of several locks with one name are added, also of those
+ * that have been destroyed.
  *
  * * 0: done.
- * * ENOENT: there is no such lock.
+ * * ENOENT: there never was such a lock.
  * * EINVAL: `name` or `stats` is null.
  */
 FAIRLOCK_API
@@ -1682,9 +1689,28 @@ FAIRLOCK_NOTHROW;
 
 /**
  * As fairlock_stats_table, as one object in JSON:
- * {"locks": [{"name": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...]}.
+ * {"locks": [{"name": ..., "locks": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...],
+ * "deadlocks": [[{"thread": ..., "holds": {...}, "wants": {...}, "waited_ns": ...}, ...], ...]}.
  */
-FAIRLOCK_API size_t fairlock_stats_json(char *text, size_t size) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+size_t fairlock_stats_json(char *text,
+                           size_t size)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Writes to `text`, as fairlock_stats_table, which threads wait for each other for ever, at locks that have
+ * a name: a line for each deadlock, with the threads, what each holds and waits for, and from where. Returns 0 if
+ * there is none. No thread stops for that, so it may be called every few seconds.
+ *
+ * What is written is a deadlock: none of its threads can go on, unless somebody else releases a lock for them.
+ * One in which a thread reads again behind a writer is found after a second. Not found: waits that can end, by a deadline, a
+ * signal or a token; threads at condition variables, semaphores and range locks; and locks that
+ * got their name after they were taken.
+ */
+FAIRLOCK_API
+size_t fairlock_deadlocks(char *text,
+                          size_t size)
+FAIRLOCK_NOTHROW;
 
 /**
  * Switches the statistics of all locks with a name on or off. On at first.

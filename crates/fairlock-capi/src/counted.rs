@@ -2,9 +2,9 @@
 
 use std::ops::Deref;
 
-use fairlock::stats::{Access, Statistics};
+use fairlock::stats::{Access, Statistics, Want};
 
-use crate::caller::Caller;
+use crate::caller::{self, Caller};
 use crate::errno::{Errno, kept};
 
 /// A lock, with statistics if it has a name. What takes it and leaves it is here; all else is the lock's.
@@ -24,7 +24,10 @@ impl<L> Counted<L> {
         if self.statistics.get().is_some() {
             return Err(Errno::BUSY);
         }
-        kept(|| _ = self.statistics.make(name));
+        kept(|| {
+            fairlock::stats::name_addresses(caller::name);
+            self.statistics.make(name);
+        });
         Ok(())
     }
 
@@ -33,9 +36,11 @@ impl<L> Counted<L> {
         self.statistics.get().is_some()
     }
 
+    /// By `attempt`, or else by `wait`, which may end without the lock if `can_end`.
     pub(crate) fn take<E>(
         &self,
-        access: Access,
+        want: Want,
+        can_end: bool,
         at: Caller,
         attempt: impl FnOnce(&L) -> bool,
         wait: impl FnOnce(&L) -> Result<(), E>,
@@ -44,20 +49,15 @@ impl<L> Counted<L> {
         match self.statistics.collecting() {
             None => wait(lock),
             Some(record) => {
-                kept(|| record.take(access, at.place(), || attempt(lock), || wait(lock)))
+                kept(|| record.take(want, can_end, at.place(), || attempt(lock), || wait(lock)))
             }
         }
     }
 
-    pub(crate) fn attempt(
-        &self,
-        access: Access,
-        at: Caller,
-        attempt: impl FnOnce(&L) -> bool,
-    ) -> bool {
+    pub(crate) fn attempt(&self, want: Want, at: Caller, attempt: impl FnOnce(&L) -> bool) -> bool {
         match self.statistics.collecting() {
             None => attempt(&self.lock),
-            Some(record) => kept(|| record.attempt(access, at.place(), || attempt(&self.lock))),
+            Some(record) => kept(|| record.attempt(want, at.place(), || attempt(&self.lock))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The mutex: bounded like the reader/writer lock, or a ticket lock whose tickets come in batches.
 
 use fairlock::platform::Native;
-use fairlock::stats::Access;
+use fairlock::stats::Want;
 use fairlock::thin::ThinMutex;
 use fairlock::ticket::BatchedTicketLock;
 use fairlock::{Wait, WaitError};
@@ -108,7 +108,7 @@ impl Kind {
 impl Way for Kind {
     type Home = fairlock_mutex_t;
     type Lock = Self;
-    const ACCESS: Access = Access::Write;
+    const WANT: Want = Want::Write;
 
     fn attempt(mutex: &Self) -> bool {
         any!(mutex, lock => lock.try_lock())

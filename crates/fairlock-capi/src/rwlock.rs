@@ -1,6 +1,6 @@
 //! The reader/writer lock.
 
-use fairlock::stats::Access;
+use fairlock::stats::{Access, Want};
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
@@ -47,7 +47,7 @@ struct Read;
 impl Way for Read {
     type Home = fairlock_rwlock_t;
     type Lock = Sem;
-    const ACCESS: Access = Access::Read;
+    const WANT: Want = Want::Read;
 
     fn attempt(lock: &Sem) -> bool {
         lock.try_read()
@@ -87,7 +87,7 @@ struct Recursive;
 impl Way for Recursive {
     type Home = fairlock_rwlock_t;
     type Lock = Sem;
-    const ACCESS: Access = Access::Read;
+    const WANT: Want = Want::Recursive;
 
     fn attempt(lock: &Sem) -> bool {
         lock.try_read_recursive()
@@ -107,7 +107,7 @@ struct Write;
 impl Way for Write {
     type Home = fairlock_rwlock_t;
     type Lock = Sem;
-    const ACCESS: Access = Access::Write;
+    const WANT: Want = Want::Write;
 
     fn attempt(lock: &Sem) -> bool {
         lock.try_write()

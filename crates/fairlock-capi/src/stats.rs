@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::time::Duration;
 
-use fairlock::stats::{self, Longest, Place, SideStats, Snapshot, Times};
+use fairlock::stats::{self, Longest, Now, Place, SideStats, Snapshot, Times};
 use libc::c_int;
 
 use crate::caller;
@@ -52,8 +52,13 @@ pub struct fairlock_stats_t {
     /// How long threads gave the mutex up for condition variables, until they had it again: of the
     /// mutex, to write; else zero.
     pub conditions: fairlock_times_t,
-    /// Zero.
-    pub reserved: [u64; 4],
+    /// How many threads wait now, and how long the first of them has waited.
+    pub waiting: u64,
+    pub waiting_ns: u64,
+    /// How many threads hold it now, and how long the first of them has held it; zero if that is not
+    /// timed, and nobody waits.
+    pub holding: u64,
+    pub holding_ns: u64,
 }
 
 /// # Safety
@@ -67,8 +72,8 @@ unsafe fn name_of<'a>(name: *const c_char) -> Result<std::borrow::Cow<'a, str>, 
 }
 
 /// Gives the lock a name, which is copied. From then on, until it is destroyed, how it is used is
-/// counted and timed: see fairlock_stats_get. That takes some nanoseconds of each call, and 6 kB.
-/// Several locks may have one name.
+/// counted and timed: see fairlock_stats_get; and deadlocks are found: see fairlock_deadlocks. That
+/// takes some nanoseconds of each call, and 6 kB. Several locks may have one name.
 ///
 /// * 0: it has the name.
 /// * EBUSY: it has one.
@@ -97,12 +102,12 @@ pub unsafe extern "C" fn fairlock_mutex_set_name(
     status(unsafe { home::get(mutex).and_then(|mutex| mutex.set_name(&name_of(name)?)) })
 }
 
-/// Writes what was counted of the lock with this name to `*stats`: of those that write, or hold the
-/// mutex, if `writes`, else of those that read. Of several locks with one name, of the one that had
-/// it first.
+/// Writes what was counted of the locks with this name to `*stats`: of those that write, or hold the
+/// mutex, if `writes`, else of those that read. The numbers of several locks with one name are added, also of those
+/// that have been destroyed.
 ///
 /// * 0: done.
-/// * ENOENT: there is no such lock.
+/// * ENOENT: there never was such a lock.
 /// * EINVAL: `name` or `stats` is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_get(
@@ -135,11 +140,27 @@ pub unsafe extern "C" fn fairlock_stats_table(text: *mut c_char, size: usize) ->
 }
 
 /// As fairlock_stats_table, as one object in JSON:
-/// {"locks": [{"name": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...]}.
+/// {"locks": [{"name": ..., "locks": ..., "reads": {...}, "writes": {...}, "conditions": {...}}, ...],
+/// "deadlocks": [[{"thread": ..., "holds": {...}, "wants": {...}, "waited_ns": ...}, ...], ...]}.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_json(text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller provides room.
     unsafe { write(&named().to_json(), text, size) }
+}
+
+/// Writes to `text`, as fairlock_stats_table, which threads wait for each other for ever, at locks that have
+/// a name: a line for each deadlock, with the threads, what each holds and waits for, and from where. Returns 0 if
+/// there is none. No thread stops for that, so it may be called every few seconds.
+///
+/// What is written is a deadlock: none of its threads can go on, unless somebody else releases a lock for them.
+/// One in which a thread reads again behind a writer is found after a second. Not found: waits that can end, by a deadline, a
+/// signal or a token; threads at condition variables, semaphores and range locks; and locks that
+/// got their name after they were taken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_deadlocks(text: *mut c_char, size: usize) -> usize {
+    let lines: String = named().deadlocks().iter().map(|it| format!("{it}\n")).collect();
+    // SAFETY: the caller provides room.
+    unsafe { write(&lines, text, size) }
 }
 
 /// Switches the statistics of all locks with a name on or off. On at first.
@@ -180,7 +201,10 @@ impl fairlock_stats_t {
             longest_wait_at: address_of(side.longest_wait.as_ref()),
             longest_hold_at: address_of(side.longest_hold.as_ref()),
             conditions: fairlock_times_t::new(conditions),
-            reserved: [0; 4],
+            waiting: side.waiting.len() as u64,
+            waiting_ns: longest(&side.waiting),
+            holding: side.held_now.len() as u64,
+            holding_ns: longest(&side.held_now),
         }
     }
 }
@@ -197,6 +221,12 @@ impl fairlock_times_t {
             longest_ns: ns(times.longest),
         }
     }
+}
+
+/// The first of them is the longest.
+fn longest(all: &[Now]) -> u64 {
+    let time = all.first().and_then(|now| now.time).unwrap_or_default();
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn address_of(longest: Option<&Longest>) -> *const c_void {

@@ -3,7 +3,7 @@
 //! What a lock's name adds to the functions that are called most is in functions of its own, with a second
 //! call of the lock: else that would not be inlined.
 
-use fairlock::stats::Access;
+use fairlock::stats::Want;
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
 
@@ -18,7 +18,7 @@ use crate::home::{self, Home};
 pub(crate) trait Way {
     type Home: Home<Value = Counted<Self::Lock>>;
     type Lock: Sync;
-    const ACCESS: Access;
+    const WANT: Want;
 
     /// Takes the lock if that needs no waiting.
     fn attempt(lock: &Self::Lock) -> bool;
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C" fn take<W: Way>(lock: *const W::Home, at: Caller) -
 /// # Safety
 /// As for [`take`].
 pub(crate) unsafe extern "C" fn attempt<W: Way>(lock: *const W::Home, at: Caller) -> c_int {
-    let attempt = |lock: &Counted<W::Lock>| match lock.attempt(W::ACCESS, at, W::attempt) {
+    let attempt = |lock: &Counted<W::Lock>| match lock.attempt(W::WANT, at, W::attempt) {
         true => Ok(()),
         false => Err(W::obstacle(lock)),
     };
@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn until<W: Way>(
     let take = |lock: &Counted<W::Lock>| {
         // SAFETY: the caller provides a time.
         let deadline = unsafe { Deadline::new(clock, deadline)? };
-        if lock.attempt(W::ACCESS, at, W::attempt) {
+        if lock.attempt(W::WANT, at, W::attempt) {
             return Ok(());
         }
         deadline.wait(|until| wait::<W>(lock, until, at))
@@ -136,7 +136,7 @@ pub(crate) unsafe fn unlock_fair<W: Hold>(lock: *const W::Home) -> c_int {
     let release = |lock: &Counted<W::Lock>| {
         not_held_unless(W::is_held(lock))?;
         // SAFETY: held, as was just seen.
-        lock.leave(W::ACCESS, |lock| unsafe { W::release_fair(lock) });
+        lock.leave(W::WANT.access(), |lock| unsafe { W::release_fair(lock) });
         Ok(())
     };
     // SAFETY: the caller provides a lock.
@@ -155,7 +155,7 @@ fn take_counted<W: Way>(lock: &Counted<W::Lock>, at: Caller) -> Result<(), Errno
 }
 
 fn wait<W: Way>(lock: &Counted<W::Lock>, wait: Wait<'_>, at: Caller) -> Result<(), WaitError> {
-    lock.take(W::ACCESS, at, W::attempt, |lock| W::wait(lock, wait))
+    lock.take(W::WANT, wait.can_end(), at, W::attempt, |lock| W::wait(lock, wait))
 }
 
 #[inline(always)]
@@ -172,5 +172,5 @@ fn release_made<W: Hold>(lock: &Counted<W::Lock>, (): ()) -> Result<(), Errno> {
 #[inline(never)]
 unsafe fn release_counted<W: Hold>(lock: &Counted<W::Lock>) {
     // SAFETY: the caller's promise.
-    lock.leave(W::ACCESS, |lock| unsafe { W::release(lock) });
+    lock.leave(W::WANT.access(), |lock| unsafe { W::release(lock) });
 }

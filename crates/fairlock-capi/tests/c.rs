@@ -259,6 +259,11 @@ fn stats() {
 }
 
 #[test]
+fn deadlock() {
+    c("c/deadlock.c");
+}
+
+#[test]
 fn the_header_is_strict_c_by_every_standard() {
     for compiler in c_compilers() {
         for standard in ["-std=c89", "-std=c99", "-std=c11", "-std=c17"] {

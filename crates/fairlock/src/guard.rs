@@ -23,6 +23,7 @@ pub type GuardMarker = lock_api::GuardSend;
 
 /// Notes whether an attempt to take the lock in this mode succeeded (`taken`), and returns that.
 #[inline]
+#[cfg_attr(feature = "deadlock_detection", track_caller)]
 pub(crate) fn note_attempt(lock: &Id, mode: Mode, taken: bool) -> bool {
     if taken {
         deadlock::acquired(lock, mode);

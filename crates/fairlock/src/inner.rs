@@ -7,12 +7,14 @@ macro_rules! by_inner {
     };
     (@takes $trait:ident::$method:ident) => {
         #[inline]
+        #[cfg_attr(feature = "deadlock_detection", track_caller)]
         fn $method(&self) {
             lock_api::$trait::$method(&self.0);
         }
     };
     (@tries $trait:ident::$method:ident $(($limit:ident: $type:ty))?) => {
         #[inline]
+        #[cfg_attr(feature = "deadlock_detection", track_caller)]
         fn $method(&self $(, $limit: $type)?) -> bool {
             lock_api::$trait::$method(&self.0 $(, $limit)?)
         }

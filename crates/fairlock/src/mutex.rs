@@ -112,6 +112,7 @@ impl sealed::Sealed for RawMutex {}
 
 impl RawMutexExt for RawMutex {
     #[inline]
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
         let take = || self.0.lock_with(wait);
         deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
@@ -136,12 +137,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
     type GuardMarker = GuardMarker;
 
     #[inline]
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn lock(&self) {
         let attempt = || self.0.try_lock();
         deadlock::acquire(self.id(), Mode::Exclusive, attempt, || self.0.lock());
     }
 
     #[inline]
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock(&self) -> bool {
         note_attempt(self.id(), Mode::Exclusive, self.0.try_lock())
     }
@@ -173,10 +176,12 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;
 
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock_for(&self, timeout: Duration) -> bool {
         self.lock_with(Wait::within(timeout)).is_ok()
     }
 
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock_until(&self, deadline: Instant) -> bool {
         self.lock_with(Wait::until(deadline)).is_ok()
     }

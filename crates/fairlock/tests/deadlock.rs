@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex as StdMutex, PoisonError};
 
 use fairlock::deadlock::{DeadlockedThread, check_deadlock};
+use fairlock::stats::{Access, Claim, NamedExt, Place};
 use fairlock::{
     Condvar, FairMutex, Mutex, ReentrantMutex, RwLock, RwLockExt, RwLockUpgradableReadGuard, Wait,
 };
@@ -75,6 +76,51 @@ fn two_threads_that_lock_two_mutexes_the_other_way_round() {
         || unsafe { a.force_unlock() },
     );
     assert_both_sides(&threads);
+}
+
+/// By the names of threads and locks, what each holds and where it was taken; a lock without a name by a number.
+#[test]
+fn who_holds_what_is_told_with_names_and_places() {
+    let (accounts, plain) = (Mutex::named("accounts", ()), RwLock::new(()));
+    let (journal, table) = (RwLock::named("journal", ()), Mutex::named("table", false));
+    let changed = Condvar::new();
+    let first = line!() + 4;
+    let threads = deadlock_of(
+        [
+            &|| {
+                forget((plain.read(), accounts.lock()));
+                let mut done = table.lock();
+                // Taken again, it is held from the same place.
+                changed.wait_for(&mut done, std::time::Duration::from_millis(1));
+                forget(done);
+            },
+            &|| forget(journal.upgradable_read()),
+        ],
+        [&|| drop(journal.write()), &|| {
+            drop(accounts.lock());
+            // SAFETY: this thread forgot the guard.
+            unsafe { lock_api::RawRwLockUpgrade::unlock_upgradable(journal.raw()) };
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { accounts.force_unlock() },
+    );
+    let [checkout, audit] = if threads[0].wants().lock == "journal" { [0, 1] } else { [1, 0] };
+    let (checkout, audit) = (&threads[checkout], &threads[audit]);
+    let line = |claim: &Claim| match claim.at {
+        Some(Place::Line(at)) if at.file() == file!() => at.line() - first,
+        at => panic!("not a line here: {at:?}"),
+    };
+    let held: Vec<_> = checkout.holds().iter().map(|it| (it.lock.as_str(), line(it))).collect();
+    assert!(held[0].0.starts_with("lock "), "{held:?}");
+    assert_eq!((held[0].1, &held[1..]), (0, &[("accounts", 0), ("table", 1)][..]));
+    assert_eq!((checkout.wants().access, line(checkout.wants())), (Access::Write, 8));
+    assert_eq!((audit.holds().len(), audit.wants().lock.as_str()), (1, "accounts"));
+    let text = checkout.to_string();
+    let who = format!("{} ({})", checkout.name(), checkout.thread_id());
+    assert!(!checkout.name().is_empty());
+    for part in [&*who, " holds lock ", ", accounts at ", "; waits for journal at "] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]

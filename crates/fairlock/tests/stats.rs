@@ -1,13 +1,14 @@
 //! Statistics of locks with a name.
 
 use std::panic::Location;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairlock::lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
-use fairlock::stats::{self, Builder, LockStats, NamedExt, Place};
-use fairlock::{CancelToken, Condvar, Mutex, Policy, RwLock, RwLockExt, WaitError};
+use fairlock::stats::{self, Builder, Deadlock, LockStats, NamedExt, Place};
+use fairlock::{CancelToken, Condvar, Mutex, MutexExt, Policy, RwLock, RwLockExt, Wait, WaitError};
 use fairlock_testing::rounds;
 
 fn stats_of(name: &str) -> LockStats {
@@ -18,6 +19,12 @@ fn stats_of(name: &str) -> LockStats {
 fn line_of(at: Option<Place>) -> &'static Location<'static> {
     let Some(Place::Line(at)) = at else { panic!("not a line: {at:?}") };
     at
+}
+
+/// Waits until so many threads wait for the locks of this name.
+fn until_waiting(name: &str, count: usize) {
+    let waiting = |lock: &LockStats| lock.reads.waiting.len() + lock.writes.waiting.len();
+    fairlock_testing::until(|| stats::snapshot().get(name).is_some_and(|it| waiting(it) == count));
 }
 
 fn until_waited_for<T>(lock: &stats::RwLock<T>) {
@@ -80,17 +87,337 @@ fn a_thread_goes_on_counting_where_one_ended() {
 }
 
 #[test]
-fn locks_are_listed_from_their_first_use_until_they_are_dropped() {
-    let is_listed = || stats::snapshot().get("short-lived").is_some();
-    let [first, second] = [1, 2].map(|value| Mutex::named("short-lived", value));
-    assert!(!is_listed());
-    assert_eq!(*first.lock() + *second.lock(), 3);
-    let of_name = |lock: &&LockStats| lock.name == "short-lived";
-    assert_eq!(stats::snapshot().locks().iter().filter(of_name).count(), 2);
-    drop(first);
-    assert!(is_listed());
-    assert_eq!(second.into_inner(), 2);
-    assert!(!is_listed());
+fn locks_count_from_their_first_use_and_after_they_are_dropped() {
+    let of_name = || stats::snapshot().get("short-lived").cloned();
+    for round in 1..=3 {
+        let [first, second] = [1, 2].map(|value| Mutex::named("short-lived", value));
+        assert_eq!(of_name().map_or(0, |lock| lock.locks), 0);
+        (0..100).for_each(|_| *first.lock() += 1);
+        drop(second.lock());
+        assert_eq!(of_name().unwrap().locks, 2);
+        drop(first);
+        let now = of_name().unwrap();
+        assert_eq!((now.locks, now.writes.acquisitions), (1, 101 * round));
+    }
+    let now = of_name().unwrap();
+    // Of each lock the first hold is a sample, and one of 64.
+    assert_eq!((now.locks, now.writes.held.count), (0, 3 * 3));
+    assert_eq!(line_of(now.writes.longest_hold.unwrap().at).file(), file!());
+}
+
+#[test]
+fn names_may_be_made_while_the_program_runs() {
+    for shard in 0..1000 {
+        let name = format!("shard of {}", shard % 2);
+        let lock = RwLock::named(name, shard);
+        assert_eq!(*lock.read(), shard);
+    }
+    let now = stats::snapshot();
+    for name in ["shard of 0", "shard of 1"] {
+        assert_eq!(now.get(name).unwrap().reads.acquisitions, 500);
+    }
+}
+
+#[test]
+fn a_thousand_locks_of_one_name_are_one_row() {
+    let shards: Vec<_> = (0..1000).map(|i| Mutex::named("shards", i)).collect();
+    shards.iter().for_each(|shard| *shard.lock() += 1);
+    let table = stats::snapshot().to_string();
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("shards")).collect();
+    assert_eq!(rows.len(), 1, "{table}");
+    assert!(rows[0].starts_with("shards (1000) ") && rows[0].contains(" 1000 "), "{table}");
+}
+
+#[test]
+fn numbers_of_a_period_are_differences() {
+    let lock = RwLock::named("period", 0);
+    let wait = || {
+        let writer = lock.write();
+        thread::scope(|s| {
+            let gives_up = || assert!(lock.try_read_for(Duration::from_millis(1)).is_none());
+            s.spawn(gives_up).join().unwrap();
+        });
+        drop(writer);
+    };
+    wait();
+    let before = stats::snapshot();
+    let nothing = stats::snapshot().since(&before);
+    assert!(nothing.get("period").unwrap().reads.is_unused());
+    wait();
+    drop(lock.read());
+    let since = stats::snapshot().since(&before).get("period").unwrap().clone();
+    assert_eq!((since.reads.acquisitions, since.writes.acquisitions), (1, 1));
+    assert_eq!((since.reads.waited.count, since.reads.given_up), (1, 1));
+    assert!(since.reads.waited.p50 >= Duration::from_millis(1));
+}
+
+#[test]
+fn a_reentrant_mutex_has_a_name_too() {
+    static LOCK: stats::ReentrantMutex<u32> = Builder::new("reentrant").reentrant_mutex(1);
+    let other = fairlock::ReentrantMutex::named("reentrant", 2);
+    let guards = (LOCK.lock(), LOCK.lock(), other.lock());
+    let now = stats_of("reentrant");
+    assert_eq!((now.locks, now.writes.acquisitions, now.writes.held_now.len()), (2, 2, 2));
+    drop(guards);
+    assert!(stats_of("reentrant").writes.held_now.is_empty());
+}
+
+#[test]
+fn permits_of_a_semaphore_with_a_name_are_counted_as_reads() {
+    static POOL: stats::Semaphore = Builder::new("pool").semaphore(2);
+    let other = fairlock::Semaphore::named("other pool", 0);
+    assert!(other.try_acquire().is_none());
+    other.release(1);
+    assert_eq!(other.try_acquire().map(|permit| permit.count()), Some(1));
+    assert_eq!((other.available_permits(), stats_of("other pool").reads.acquisitions), (1, 1));
+    let all = POOL.acquire_many(2);
+    let line = line!() - 1;
+    thread::scope(|s| {
+        spawn(s, "pool waiter", || drop(POOL.acquire()));
+        until_waiting("pool", 1);
+        let reads = stats_of("pool").reads;
+        assert_eq!((reads.held_now.len(), line_of(reads.held_now[0].at).line()), (1, line));
+        assert_eq!(reads.waiting[0].thread, "pool waiter");
+        let gives_up = Wait::within(Duration::from_millis(1));
+        assert!(POOL.acquire_many_with(1, gives_up).is_err());
+        drop(all);
+    });
+    let reads = stats_of("pool").reads;
+    assert_eq!((reads.acquisitions, reads.waited.count, reads.given_up), (2, 2, 1));
+    assert!(reads.held_now.is_empty() && reads.waiting.is_empty());
+}
+
+fn spawn<'s, T: Send + 's>(
+    s: &'s thread::Scope<'s, '_>,
+    name: &str,
+    f: impl FnOnce() -> T + Send + 's,
+) -> thread::ScopedJoinHandle<'s, T> {
+    thread::Builder::new().name(name.into()).spawn_scoped(s, f).unwrap()
+}
+
+#[test]
+fn a_stuck_lock_says_who_holds_it_and_who_waits() {
+    let (lock, ready, ends) =
+        (Mutex::named("stuck", 0), AtomicBool::new(false), AtomicBool::new(false));
+    *lock.lock() += 1; // The next hold is no sample.
+    thread::scope(|s| {
+        spawn(s, "checkpoint", || {
+            let guard = lock.lock();
+            ready.store(true, Ordering::Relaxed);
+            fairlock_testing::until(|| ends.load(Ordering::Relaxed));
+            drop(guard);
+        });
+        let hold = line!() - 5;
+        fairlock_testing::until(|| ready.load(Ordering::Relaxed));
+        let held = stats_of("stuck").writes.held_now;
+        // Nobody has looked at a clock, and nobody waits.
+        assert_eq!((held.len(), held[0].time, held[0].thread.as_str()), (1, None, "checkpoint"));
+        assert_eq!(line_of(held[0].at).line(), hold);
+        for name in ["first waiter", "second waiter"] {
+            spawn(s, name, || *lock.lock() += 1);
+            fairlock_testing::until(|| {
+                stats_of("stuck").writes.waiting.iter().any(|now| now.thread == name)
+            });
+        }
+        let now = stats::snapshot();
+        let writes = &now.get("stuck").unwrap().writes;
+        // No wait has ended.
+        assert_eq!((writes.waited.count, writes.waiting.len()), (0, 2));
+        assert!(writes.waiting[0].thread == "first waiter");
+        assert!(writes.held_now[0].time >= writes.waiting[0].time);
+        let (table, json) = (now.to_string(), now.to_json());
+        assert!(
+            table.contains("    held now ") && table.contains("s by checkpoint at "),
+            "{table}"
+        );
+        assert!(table.contains("    waited for now ") && table.contains("by second waiter at "));
+        assert!(json.contains("\"held_now\":[{\"time_ns\":") && json.contains("\"waiting\":[{"));
+        assert!(now.deadlocks().is_empty() && json.contains("\"deadlocks\":[]"));
+        ends.store(true, Ordering::Relaxed);
+    });
+    let writes = stats_of("stuck").writes;
+    assert!(writes.waiting.is_empty() && writes.held_now.is_empty());
+    assert_eq!((writes.acquisitions, writes.waited.count), (4, 2));
+}
+
+/// In each way: to read, for the upgradable reader, and what it becomes; not while a condition variable is waited for.
+#[test]
+fn what_is_held_now_is_known_in_every_way() {
+    let lock = RwLock::named("held now", 0);
+    let held = || {
+        let now = stats_of("held now");
+        [now.reads.held_now.len(), now.writes.held_now.len()]
+    };
+    for _ in 0..2 {
+        let reader = lock.read();
+        assert_eq!(held(), [1, 0]);
+        thread::scope(|s| {
+            s.spawn(|| {
+                let _other = lock.read();
+                assert_eq!(held(), [2, 0]);
+            });
+        });
+        fairlock_testing::until(|| held() == [1, 0]);
+        drop(reader);
+        let guard = lock.upgradable_read();
+        assert_eq!(held(), [0, 1]);
+        let guard = RwLockUpgradableReadGuard::upgrade(guard);
+        assert_eq!(held(), [0, 1]);
+        let guard = RwLockWriteGuard::downgrade(guard);
+        assert_eq!(held(), [1, 0]);
+        drop(guard);
+        assert_eq!(held(), [0, 0]);
+    }
+    let (mutex, changed) = (Mutex::named("held by a waiter", ()), Condvar::new());
+    let is_held = || !stats_of("held by a waiter").writes.held_now.is_empty();
+    let mut guard = mutex.lock();
+    thread::scope(|s| {
+        s.spawn(|| {
+            // As soon as this thread has it, the other waits.
+            let guard = mutex.lock();
+            changed.notify_one();
+            drop(guard);
+            fairlock_testing::until(is_held);
+        });
+        assert!(is_held());
+        changed.wait(&mut guard);
+        assert!(is_held());
+    });
+    drop(guard);
+    assert!(!is_held());
+}
+
+/// Two threads take a lock each, and then that of the other.
+#[test]
+fn a_deadlock_is_named_by_threads_locks_and_places() {
+    let (accounts, journal) = (Mutex::named("accounts", ()), RwLock::named("journal", ()));
+    let both = Barrier::new(2);
+    let of_these = |it: &&Deadlock| it.to_string().contains("accounts");
+    let found = || stats::snapshot().deadlocks().iter().find(of_these).cloned();
+    let mut now = None;
+    let first = line!() + 3;
+    thread::scope(|s| {
+        spawn(s, "checkout", || {
+            std::mem::forget(accounts.lock());
+            both.wait();
+            drop(journal.write());
+        });
+        spawn(s, "audit", || {
+            std::mem::forget(journal.read());
+            both.wait();
+            drop(accounts.lock());
+            // SAFETY: this thread forgot the guard.
+            unsafe { journal.force_unlock_read() };
+        });
+        fairlock_testing::until(|| found().is_some());
+        now = Some((stats::snapshot(), found().unwrap()));
+        // SAFETY: its holder forgot the guard.
+        unsafe { accounts.force_unlock() };
+    });
+    assert!(found().is_none());
+    let (now, deadlock) = now.unwrap();
+    let mut threads: Vec<_> = deadlock.threads.iter().collect();
+    threads.sort_by(|a, b| a.thread.cmp(&b.thread));
+    let [audit, checkout] = threads[..] else { panic!("{now}") };
+    assert_eq!((audit.thread.as_str(), checkout.thread.as_str()), ("audit", "checkout"));
+    let held = checkout.holds.as_ref().unwrap();
+    assert_eq!((held.lock.as_str(), line_of(held.at).line()), ("accounts", first));
+    let wanted = &checkout.wants;
+    assert_eq!((wanted.lock.as_str(), line_of(wanted.at).line()), ("journal", first + 2));
+    assert_eq!(audit.holds.as_ref().unwrap().lock, "journal");
+    assert_eq!(audit.wants.lock, "accounts");
+    let text = now.to_string();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("DEADLOCK: ") && line.contains("accounts"))
+        .unwrap();
+    assert!(line.contains("checkout holds accounts at ") && line.contains("; "), "{line}");
+    assert!(now.to_json().contains("\"deadlocks\":[[{\"thread\":"));
+}
+
+#[test]
+fn a_thread_that_waits_for_itself_is_a_deadlock_unless_the_wait_can_end() {
+    let lock = Mutex::named("own", ());
+    let of_own = || {
+        let now = stats::snapshot();
+        now.deadlocks().iter().find(|it| it.threads[0].wants.lock == "own").cloned()
+    };
+    let stop = CancelToken::new();
+    thread::scope(|s| {
+        s.spawn(|| {
+            let _guard = lock.lock();
+            assert!(lock.lock_cancellable(&stop).is_err());
+        });
+        until_waiting("own", 1);
+        let found = of_own();
+        stop.cancel();
+        assert!(found.is_none());
+    });
+    thread::scope(|s| {
+        s.spawn(|| {
+            std::mem::forget(lock.lock());
+            drop(lock.lock());
+        });
+        until_waiting("own", 1);
+        let found = of_own();
+        // SAFETY: its holder forgot the guard.
+        unsafe { lock.force_unlock() };
+        assert_eq!(found.unwrap().threads.len(), 1);
+    });
+    // A holder that does not wait keeps others waiting, and is no deadlock.
+    thread::scope(|s| {
+        let guard = lock.lock();
+        s.spawn(|| drop(lock.lock()));
+        until_waiting("own", 1);
+        let found = of_own();
+        drop(guard);
+        assert!(found.is_none());
+    });
+}
+
+#[test]
+fn a_reader_that_reads_again_behind_a_writer_is_a_deadlock() {
+    let lock = RwLock::named("read again", ());
+    thread::scope(|s| {
+        spawn(s, "reader", || {
+            std::mem::forget(lock.read());
+            fairlock_testing::until(|| lock.has_waiters());
+            drop(lock.read());
+        });
+        fairlock_testing::until(|| lock.try_write().is_none());
+        spawn(s, "writer", || drop(lock.write()));
+        let mut found = None;
+        fairlock_testing::until(|| {
+            let now = stats::snapshot();
+            let is_it = |it: &&Deadlock| it.threads[0].wants.lock == "read again";
+            found = now.deadlocks().iter().find(is_it).cloned();
+            found.is_some()
+        });
+        let threads = found.unwrap().threads;
+        let holds = |name| threads.iter().find(|it| it.thread == name).unwrap().holds.is_some();
+        assert_eq!((threads.len(), holds("reader"), holds("writer")), (2, true, false));
+        // SAFETY: its holder forgot the guard.
+        unsafe { lock.force_unlock_read() };
+    });
+}
+
+/// An upgradable reader that waits keeps no reader waiting.
+#[test]
+fn what_is_in_nobodys_way_is_no_deadlock() {
+    let (lock, other) = (RwLock::named("shared", ()), Mutex::named("beside", ()));
+    thread::scope(|s| {
+        let guard = other.lock();
+        s.spawn(|| {
+            let _upgradable = lock.upgradable_read();
+            drop(other.lock());
+        });
+        until_waiting("beside", 1);
+        let _reader = lock.read();
+        // This thread reads, and holds what the upgradable reader waits for.
+        let now = stats::snapshot();
+        assert!(!now.deadlocks().iter().any(|it| it.to_string().contains("beside")));
+        drop(guard);
+    });
 }
 
 #[test]
@@ -279,20 +606,60 @@ fn a_long_wait_is_told_when_the_lock_is_released() {
             drop(LOCK.write_for(Duration::from_secs(60)).unwrap());
             let is_known = wait.lock == "told" && line_of(wait.at).file() == file!();
             assert!(is_known && wait.waited >= Duration::from_millis(1) && wait.held.is_some());
+            assert!(!wait.ongoing && wait.thread == "waiter");
+            let holder = wait.holder.as_ref().unwrap();
+            assert!(holder.thread == "holder" && line_of(holder.at).file() == file!());
             TOLD.fetch_add(1, Ordering::Relaxed);
         });
-        let guard = LOCK.write();
         thread::scope(|s| {
-            let waiter = s.spawn(|| {
+            spawn(s, "holder", || {
                 let guard = LOCK.write();
-                assert_eq!(TOLD.load(Ordering::Relaxed), 0);
+                let waiter = spawn(s, "waiter", || {
+                    let guard = LOCK.write();
+                    assert_eq!(TOLD.load(Ordering::Relaxed), 0);
+                    drop(guard);
+                    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+                });
+                until_waited_for(&LOCK);
+                thread::sleep(Duration::from_millis(2));
                 drop(guard);
-                assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+                waiter.join().unwrap();
             });
-            until_waited_for(&LOCK);
-            thread::sleep(Duration::from_millis(2));
-            drop(guard);
-            waiter.join().unwrap();
+        });
+    });
+}
+
+/// By a thread that comes to wait, too, or by one that looks; each wait once.
+#[test]
+fn a_long_wait_is_told_while_it_lasts() {
+    static LOCK: stats::Mutex<()> = Builder::new("told early").mutex(());
+    static TOLD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    fairlock_testing::alone(|| {
+        stats::on_long_wait(Duration::from_nanos(1), |wait| {
+            let holder = wait.holder.as_ref().map_or("", |holder| &holder.thread);
+            let told = format!("{} waits for {holder}", wait.thread);
+            if wait.ongoing {
+                TOLD.lock().unwrap().push(told);
+            }
+        });
+        thread::scope(|s| {
+            let guard = spawn(s, "holder", || std::mem::forget(LOCK.lock()));
+            guard.join().unwrap();
+            for name in ["first", "second"] {
+                spawn(s, name, || drop(LOCK.lock()));
+                let waits = || stats_of("told early").writes.waiting;
+                fairlock_testing::until(|| waits().iter().any(|now| now.thread == name));
+            }
+            // By the second, or by this thread.
+            for _ in 0..2 {
+                drop(stats::snapshot());
+                let told = TOLD.lock().unwrap();
+                assert_eq!(told.len(), 2, "{told:?}");
+                assert!(told[0].starts_with("first waits for "));
+                assert!(told[1].starts_with("second waits for "));
+            }
+            // SAFETY: its holder forgot the guard.
+            unsafe { LOCK.force_unlock() };
         });
     });
 }
@@ -305,10 +672,53 @@ fn a_snapshot_is_a_table_and_json() {
     let table = now.to_string();
     assert!(table.lines().any(|line| line.starts_with("a \"name\"") && line.contains(" read ")));
     let json = now.to_json();
-    assert!(json.starts_with("{\"locks\":[{\"name\":") && json.ends_with("}]}"));
-    assert!(json.contains(r#"{"name":"a \"name\"","reads":{"acquisitions":1,"given_up":0,"#));
+    assert!(json.starts_with("{\"locks\":[{\"name\":") && json.ends_with("]}"));
+    let of_lock = r#"{"name":"a \"name\"","locks":1,"reads":{"acquisitions":1,"given_up":0,"#;
+    assert!(json.contains(of_lock));
     assert!(json.contains("\"longest_wait\":null"));
     for (open, close) in [('{', '}'), ('[', ']')] {
         assert_eq!(json.matches(open).count(), json.matches(close).count());
+    }
+}
+
+/// While the program runs, and at its end; for a folder, and for a file.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_table_is_written_where_the_profile_is() {
+    use std::{env, fs, process};
+
+    if let Some(folder) = env::var_os("FAIRLOCK_TEST_FOLDER") {
+        let lock = Mutex::named("written", 0);
+        let tables = || {
+            let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            files.filter(|path| path.extension().is_some_and(|end| end == "named"))
+        };
+        let guard = lock.lock();
+        // By a thread, while the lock is held.
+        let is_held = |text: String| text.contains("\nwritten ") && text.contains(" held now ");
+        fairlock_testing::until(|| {
+            tables().any(|path| fs::read_to_string(path).is_ok_and(is_held))
+        });
+        drop(guard);
+        (0..41).for_each(|_| *lock.lock() += 1);
+        return;
+    }
+    for name in ["", "record-%p"] {
+        let folder =
+            env::temp_dir().join(format!("fairlock-stats-{}-{}", process::id(), name.len()));
+        fs::create_dir(&folder).unwrap();
+        let child = process::Command::new(env::current_exe().unwrap())
+            .args(["--exact", "a_table_is_written_where_the_profile_is"])
+            .env("FAIRLOCK_PROFILE", folder.join(name))
+            .env("FAIRLOCK_TEST_FOLDER", &folder)
+            .stdout(process::Stdio::null())
+            .spawn();
+        let mut child = child.unwrap();
+        let file = folder.join(format!("{}{}.named", name.replace("%p", ""), child.id()));
+        assert!(child.wait().unwrap().success());
+        let table = fs::read_to_string(file).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let row = table.lines().find(|line| line.starts_with("written ")).unwrap();
+        assert!(row.contains(" 42 "), "{table}");
     }
 }

@@ -1,7 +1,7 @@
 //! Statistics for the crates `metrics` and `tracing`.
 #![cfg(all(feature = "metrics", feature = "tracing"))]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tracing::span::{Attributes, Id, Record};
 
 /// What was published, by name and labels.
 #[derive(Default)]
-struct Published(Arc<Mutex<BTreeMap<String, f64>>>);
+struct Published(Arc<Mutex<BTreeMap<String, f64>>>, Mutex<BTreeSet<String>>);
 
 struct Metric(Arc<Mutex<BTreeMap<String, f64>>>, String);
 
@@ -60,9 +60,15 @@ impl Published {
 }
 
 impl Recorder for Published {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.1.lock().unwrap().insert(name.as_str().into());
+    }
 
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, _: SharedString) {
+        let name = name.as_str();
+        assert_eq!(name.contains("_seconds"), unit == Some(Unit::Seconds), "{name}");
+        self.1.lock().unwrap().insert(name.into());
+    }
 
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
@@ -90,14 +96,34 @@ fn locks_of_one_name_are_published_together() {
     let queue = fairlock::Mutex::named("published queue", ());
     let changed = fairlock::Condvar::new();
     assert!(changed.wait_for(&mut queue.lock(), Duration::from_millis(1)).timed_out());
-    metrics::with_local_recorder(&recorder, stats::publish_metrics);
+    // Dropped: it still counts.
+    drop(fairlock::RwLock::named(String::from("published"), ()).read());
+    let stuck = fairlock::Mutex::named("published while stuck", ());
+    let guard = stuck.lock();
+    std::thread::scope(|s| {
+        s.spawn(|| drop(stuck.lock()));
+        let waiting = || stats::snapshot().get("published while stuck").unwrap().clone();
+        fairlock_testing::until(|| !waiting().writes.waiting.is_empty());
+        metrics::with_local_recorder(&recorder, stats::publish_metrics);
+        drop(guard);
+    });
     let published = recorder.0.lock().unwrap();
     let of = |name: &str| published[name];
-    assert_eq!(of("fairlock_acquisitions_total lock=published access=read"), 2.0);
+    assert_eq!(of("fairlock_acquisitions_total lock=published access=read"), 3.0);
+    assert_eq!(of("fairlock_waiting lock=published while stuck access=write"), 1.0);
+    assert!(of("fairlock_waiting_seconds lock=published while stuck access=write") > 0.0);
+    assert!(of("fairlock_held_now_seconds lock=published while stuck access=write") > 0.0);
+    assert_eq!(of("fairlock_waiting lock=published access=read"), 0.0);
+    assert_eq!(of("fairlock_deadlocks"), 0.0);
+    let described = recorder.1.lock().unwrap();
+    for metric in published.keys().filter_map(|key| key.split(' ').next()) {
+        assert!(described.contains(metric), "{metric} has no description");
+    }
     assert_eq!(of("fairlock_waits_total lock=published access=read"), 1.0);
     assert_eq!(of("fairlock_waits_given_up_total lock=published access=read"), 1.0);
     assert_eq!(of("fairlock_acquisitions_total lock=published access=write"), 1.0);
-    assert!(of("fairlock_wait_nanoseconds_total lock=published access=read") >= 1e6);
+    let waited = of("fairlock_wait_seconds_total lock=published access=read");
+    assert!((1e-3..120.0).contains(&waited), "{waited}");
     assert!(of("fairlock_wait_seconds lock=published access=read quantile=1") >= 1e-3);
     assert!(of("fairlock_hold_seconds lock=published access=write quantile=1") > 0.0);
     assert_eq!(of("fairlock_condition_waits_total lock=published queue"), 1.0);
@@ -166,9 +192,19 @@ fn a_long_wait_is_in_the_trace_of_the_request_that_waited() {
         let events = &trace.0.lock().unwrap().1;
         let [event] = &events[..] else { panic!("not one event: {events:?}") };
         assert!(event.starts_with("request: fairlock"), "{event}");
-        for field in ["lock=\"traced\"", "access=write", "waited_us=", "at=", "stats_export.rs:"] {
+        for field in [
+            "lock=\"traced\"",
+            "access=write",
+            "waited_seconds=",
+            "at=",
+            "stats_export.rs:",
+            "holder=",
+            "holder_at=",
+            "ongoing=false",
+            "left_out=0",
+        ] {
             assert!(event.contains(field), "no {field} in {event}");
         }
-        assert!(!event.contains("held_us"), "{event}");
+        assert!(!event.contains("held_seconds"), "{event}");
     });
 }

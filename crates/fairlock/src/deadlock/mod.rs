@@ -6,7 +6,11 @@
 //! the thread's own, each wait captures a backtrace, and each lock has 8 more bytes, which identify it
 //! wherever it moves. With the feature off nothing is noted.
 //!
-//! The interface is `parking_lot`'s.
+//! The interface is `parking_lot`'s, and more: a [`DeadlockedThread`] has a name, says which locks the thread holds and where it
+//! took them, and for which one it waits. Locks that have a [name](crate::stats) are called by it.
+//!
+//! Deadlocks of locks that all have a name are also found without the feature, at no cost: see
+//! [`Snapshot::deadlocks`](crate::stats::Snapshot::deadlocks).
 //!
 //! # What is found
 //!
@@ -40,6 +44,8 @@
 //! taken off some thread that holds it in that mode: with several readers that may be the wrong
 //! one.
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod circles;
 #[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
 mod notes;
 /// Without the feature nothing is noted, and this costs nothing.
@@ -56,6 +62,23 @@ mod notes {
         }
     }
 
+    /// As the other module's; nothing here.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Call;
+
+    #[cfg(feature = "std")]
+    impl Call {
+        pub(super) fn new(_name: Option<&'static str>) -> Self {
+            Self
+        }
+    }
+
+    #[inline(always)]
+    #[cfg(feature = "std")]
+    pub(crate) fn called<R>(_call: Call, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
     #[inline(always)]
     pub(super) fn note_wait(_lock: &Id, _mode: Mode, _upgrades: bool) {}
 
@@ -66,10 +89,16 @@ mod notes {
     pub(crate) fn changes(_lock: &Id, _from: Mode, _to: Mode) {}
 
     #[inline(always)]
-    pub(crate) fn releases(_lock: &Id, _mode: Mode) {}
+    pub(crate) fn releases(_lock: &Id, _mode: Mode) -> Option<Call> {
+        None
+    }
 }
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub(crate) use circles::circles;
 use notes::note_wait;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+use notes::{Call, called};
 #[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
 pub use notes::{DeadlockedThread, check_deadlock};
 pub(crate) use notes::{Id, acquired, changes, releases};
@@ -101,6 +130,7 @@ impl Mode {
 
 /// Takes a lock: by `attempt` if that succeeds, else by `wait`, which does not end without it.
 #[inline(always)]
+#[cfg_attr(feature = "deadlock_detection", track_caller)]
 pub(crate) fn acquire(lock: &Id, mode: Mode, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
     if !NOTES || !attempt() {
         waits(lock, mode);
@@ -111,6 +141,7 @@ pub(crate) fn acquire(lock: &Id, mode: Mode, attempt: impl FnOnce() -> bool, wai
 
 /// Takes a lock by `take`, which may end without it if `can_end`.
 #[inline(always)]
+#[cfg_attr(feature = "deadlock_detection", track_caller)]
 pub(crate) fn acquire_with<E>(
     lock: &Id,
     mode: Mode,
@@ -125,6 +156,7 @@ pub(crate) fn acquire_with<E>(
 
 /// As [`acquire`], for the upgradable reader of a lock, which wants it alone.
 #[inline(always)]
+#[cfg_attr(feature = "deadlock_detection", track_caller)]
 pub(crate) fn upgrade(lock: &Id, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
     if !NOTES || !attempt() {
         note_wait(lock, Mode::Exclusive, true);
@@ -137,15 +169,30 @@ pub(crate) fn upgrade(lock: &Id, attempt: impl FnOnce() -> bool, wait: impl FnOn
 #[inline(always)]
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub(crate) fn acquire_again<R>(lock: &Id, wait: impl FnOnce() -> R) -> R {
-    releases(lock, Mode::Exclusive);
-    waits(lock, Mode::Exclusive);
-    let result = wait();
-    acquired(lock, Mode::Exclusive);
-    result
+    let again = || {
+        waits(lock, Mode::Exclusive);
+        let result = wait();
+        acquired(lock, Mode::Exclusive);
+        result
+    };
+    match releases(lock, Mode::Exclusive) {
+        // It is held as before then.
+        Some(call) => called(call, again),
+        None => again(),
+    }
+}
+
+/// Runs `f`, which takes or releases a lock with this name: of the caller's caller.
+#[inline(always)]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+#[cfg_attr(feature = "deadlock_detection", track_caller)]
+pub(crate) fn named<R>(name: &'static str, f: impl FnOnce() -> R) -> R {
+    if NOTES { called(Call::new(Some(name)), f) } else { f() }
 }
 
 /// The lock is waited for until it is [`acquired`].
 #[inline(always)]
+#[cfg_attr(feature = "deadlock_detection", track_caller)]
 fn waits(lock: &Id, mode: Mode) {
     note_wait(lock, mode, false);
 }

@@ -2,18 +2,26 @@
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
+use std::fmt;
+use std::format;
+use std::panic::Location;
+use std::string::String;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::vec::Vec;
 
-use super::Mode;
+use super::{Mode, circles};
+use crate::stats::{Access, Claim, Place, name_of, own_place};
 use crate::system::fork::{self, PerProcess};
 
 /// A thread that waits for another one of its circle.
 #[derive(Debug, Clone)]
 pub struct DeadlockedThread {
     thread_id: usize,
+    name: String,
+    holds: Vec<Claim>,
+    wants: Claim,
     backtrace: Arc<Backtrace>,
 }
 
@@ -24,9 +32,36 @@ impl DeadlockedThread {
         self.thread_id
     }
 
+    /// Its name: Rust's, cut off after 32 bytes, or else the system's, or else its number.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The locks that it holds, in the order in which it took them, with where it did. A lock without a
+    /// [name](crate::stats) is called by a number that no other lock has.
+    pub fn holds(&self) -> &[Claim] {
+        &self.holds
+    }
+
+    /// The lock that it waits for, and from where.
+    pub fn wants(&self) -> &Claim {
+        &self.wants
+    }
+
     /// From where it waits. Captured whatever `RUST_BACKTRACE` says.
     pub fn backtrace(&self) -> &Backtrace {
         &self.backtrace
+    }
+}
+
+/// On one line: its name and number, what it holds, and what it waits for.
+impl fmt::Display for DeadlockedThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.thread_id)?;
+        for (i, held) in self.holds.iter().enumerate() {
+            write!(f, "{} {held}", if i == 0 { " holds" } else { "," })?;
+        }
+        write!(f, "; waits for {}", self.wants)
     }
 }
 
@@ -44,8 +79,10 @@ impl DeadlockedThread {
 /// std::thread::spawn(|| {
 ///     loop {
 ///         for threads in deadlock::check_deadlock() {
+///             eprintln!("DEADLOCK");
 ///             for thread in threads {
-///                 eprintln!("thread {} waits:\n{}", thread.thread_id(), thread.backtrace());
+///                 // checkout (4711) holds accounts at src/pay.rs:31:20; waits for journal at …
+///                 eprintln!("{thread}\n{}", thread.backtrace());
 ///             }
 ///         }
 ///         std::thread::sleep(Duration::from_secs(10));
@@ -72,12 +109,16 @@ fn look() -> Vec<Vec<DeadlockedThread>> {
         let mut is_new = false;
         let mut list = Vec::new();
         for thread in circle {
-            if let Some(wait) = &mut threads[thread].waits {
+            let State { holds, waits } = &mut *threads[thread];
+            if let Some(wait) = waits {
                 is_new |= !core::mem::replace(&mut wait.reported, true);
                 let backtrace = wait.backtrace.clone();
                 // Relaxed: it changes only in the child of a fork, before there are other threads.
                 let thread_id = records[thread].thread_id.load(Ordering::Relaxed);
-                list.push(DeadlockedThread { thread_id, backtrace });
+                let name = name_of(records[thread].place_in_names);
+                let holds = holds.iter().map(|held| held.call.claim(held.lock, held.mode));
+                let (holds, wants) = (holds.collect(), wait.call.claim(wait.lock, wait.mode));
+                list.push(DeadlockedThread { thread_id, name, holds, wants, backtrace });
             }
         }
         if is_new {
@@ -127,37 +168,90 @@ impl Id {
     }
 }
 
+/// Under which name a lock is used, and from where.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    name: Option<&'static str>,
+    at: &'static Location<'static>,
+}
+
+impl Call {
+    #[track_caller]
+    pub(super) fn new(name: Option<&'static str>) -> Self {
+        Self { name, at: Location::caller() }
+    }
+
+    /// The one that runs, or else of a lock without a name.
+    #[track_caller]
+    fn now() -> Self {
+        match CALL.get() {
+            Some(call) => call,
+            None => Self::new(None),
+        }
+    }
+
+    fn claim(self, lock: u64, mode: Mode) -> Claim {
+        let is_shared = matches!(mode, Mode::Shared | Mode::Recursive);
+        let access = if is_shared { Access::Read } else { Access::Write };
+        let name = self.name.map_or_else(|| format!("lock {lock}"), String::from);
+        Claim::new(name, access, Some(Place::Line(self.at)))
+    }
+}
+
+/// Locks that `f` uses are used by this call.
+pub(crate) fn called<R>(call: Call, f: impl FnOnce() -> R) -> R {
+    /// Even if `f` panics.
+    struct Reset(Option<Call>);
+
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            CALL.set(self.0);
+        }
+    }
+
+    let _reset = Reset(CALL.replace(Some(call)));
+    f()
+}
+
 /// The lock was taken.
+#[track_caller]
 pub(crate) fn acquired(lock: &Id, mode: Mode) {
+    let call = Call::now();
     note(|thread| {
         thread.waits = None;
-        thread.holds.push((lock.number(), mode));
+        thread.holds.push(Held { lock: lock.number(), mode, call });
     });
 }
 
 /// The lock is about to be held in another mode. Called before it is, if others can have it then.
+#[track_caller]
 pub(crate) fn changes(lock: &Id, from: Mode, to: Mode) {
+    let call = Call::now();
     note(|thread| {
         thread.waits = None;
-        thread.take(lock.number(), from);
-        thread.holds.push((lock.number(), to));
+        let lock = lock.number();
+        let call = thread.take(lock, from).unwrap_or(call);
+        thread.holds.push(Held { lock, mode: to, call });
     });
 }
 
-/// The lock is about to be released.
-pub(crate) fn releases(lock: &Id, mode: Mode) {
+/// The lock is about to be released. Returns how it was taken, if that is known.
+pub(crate) fn releases(lock: &Id, mode: Mode) -> Option<Call> {
     let lock = lock.number();
-    if note(|thread| thread.take(lock, mode)) == Some(false) {
+    note(|thread| thread.take(lock, mode))?.or_else(|| {
         // The lock was taken by another thread.
-        unnoted(|| locked(&RECORDS).iter().any(|record| locked(&record.state).take(lock, mode)));
-    }
+        let take = || locked(&RECORDS).iter().find_map(|it| locked(&it.state).take(lock, mode));
+        unnoted(take).flatten()
+    })
 }
 
 /// The lock is waited for until it is [`acquired`].
+#[track_caller]
 pub(super) fn note_wait(lock: &Id, mode: Mode, upgrades: bool) {
+    let call = Call::now();
     let Some(backtrace) = unnoted(|| Arc::new(Backtrace::force_capture())) else { return };
     let (lock, began) = (lock.number(), Instant::now());
-    let wait = Wait { lock, mode, upgrades, began, backtrace, seen: false, reported: false };
+    let wait = Wait { lock, mode, call, upgrades, began, backtrace, seen: false, reported: false };
     note(|thread| thread.waits = Some(wait));
 }
 
@@ -168,19 +262,28 @@ struct Record {
     thread_id: AtomicUsize,
     /// Where the thread has its variables.
     place: usize,
+    /// Under which its name is known.
+    place_in_names: usize,
     /// Locked by its thread, and by others only under [`RECORDS`].
     state: PerProcess<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    holds: Vec<(u64, Mode)>,
+    holds: Vec<Held>,
     waits: Option<Wait>,
+}
+
+struct Held {
+    lock: u64,
+    mode: Mode,
+    call: Call,
 }
 
 struct Wait {
     lock: u64,
     mode: Mode,
+    call: Call,
     /// The thread has the lock as the upgradable reader meanwhile.
     upgrades: bool,
     began: Instant,
@@ -200,11 +303,10 @@ impl Wait {
 }
 
 impl State {
-    /// The thread holds the lock in this mode no more, or once less. Returns whether it did hold
-    /// it.
-    fn take(&mut self, lock: u64, mode: Mode) -> bool {
-        let held = self.holds.iter().rposition(|held| *held == (lock, mode));
-        held.map(|place| self.holds.remove(place)).is_some()
+    /// The thread holds the lock in this mode no more, or once less. Returns how it took it; `None`: it did not hold it.
+    fn take(&mut self, lock: u64, mode: Mode) -> Option<Call> {
+        let held = self.holds.iter().rposition(|held| held.lock == lock && held.mode == mode)?;
+        Some(self.holds.remove(held).call)
     }
 }
 
@@ -218,7 +320,12 @@ impl Registration {
         fork::tell(&IS_TOLD, in_child);
         let state = PerProcess::new(Mutex::default());
         let place = IS_INSIDE.with(|own| core::ptr::from_ref(own).addr());
-        let record = Arc::new(Record { thread_id: thread_id().into(), place, state });
+        let record = Arc::new(Record {
+            thread_id: thread_id().into(),
+            place,
+            place_in_names: own_place(),
+            state,
+        });
         let mut records = locked(&RECORDS);
         records.retain(|other| other.place != place);
         records.push(record.clone());
@@ -257,6 +364,7 @@ impl Drop for Registration {
 std::thread_local! {
     static OWN: Registration = Registration::new();
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    static CALL: Cell<Option<Call>> = const { Cell::new(None) };
 }
 
 /// Runs `f`, unless it is called inside another one: what is done here may use locks of the
@@ -294,7 +402,7 @@ fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
         if other.waits.as_ref().is_some_and(|other| wait.is_behind(other)) {
             return true;
         }
-        other.holds.iter().any(|&(lock, mode)| {
+        other.holds.iter().any(|&Held { lock, mode, .. }| {
             lock == wait.lock && wait.mode.waits_for(mode) && !(own && mode == Mode::Upgradable)
         })
     };
@@ -302,48 +410,9 @@ fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
     others.filter(|(_, other)| is_in_the_way(other)).map(|(number, _)| number).collect()
 }
 
-/// Circles in a graph that share no node: every node that is in a circle can reach one that is
-/// returned.
-fn circles(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut found = Vec::new();
-    let mut seen = std::vec![false; next.len()];
-    for start in 0..next.len() {
-        if core::mem::replace(&mut seen[start], true) {
-            continue;
-        }
-        // The path to where the search is, with how many ways from each node it has tried.
-        let mut path = std::vec![(start, 0)];
-        while let Some((node, tried)) = path.last_mut() {
-            let Some(&to) = next[*node].get(*tried) else {
-                path.pop();
-                continue;
-            };
-            *tried += 1;
-            if let Some(place) = path.iter().position(|&(node, _)| node == to) {
-                found.push(path.drain(place..).map(|(node, _)| node).collect());
-            } else if !core::mem::replace(&mut seen[to], true) {
-                path.push((to, 0));
-            }
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_circle_is_found_once() {
-        let none: Vec<Vec<usize>> = Vec::new();
-        assert_eq!(circles(&[vec![1], vec![2], vec![]]), none);
-        assert_eq!(circles(&[vec![0]]), [[0]]);
-        assert_eq!(circles(&[vec![1], vec![2], vec![3], vec![1]]), [[1, 2, 3]]);
-        assert_eq!(circles(&[vec![1], vec![0], vec![0, 3], vec![2]]), [[0, 1], [2, 3]]);
-        // A way that ends nowhere, or in another circle, comes before one that does not.
-        assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
-        assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
-    }
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]

@@ -316,18 +316,21 @@ macro_rules! raw_rwlock_ext {
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_with(self, wait);
                 deadlock::acquire_with(self.id(), Mode::Shared, wait.can_end(), take)
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::write_with(self, wait);
                 deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_recursive_with(self, wait);
                 deadlock::acquire_with(self.id(), Mode::Recursive, wait.can_end(), take)

@@ -43,11 +43,13 @@ macro_rules! raw_rwlock {
             type GuardMarker = GuardMarker;
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_shared(&self) {
                 deadlock::acquire(self.id(), Mode::Shared, || self.try_read(), || self.read());
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared(&self) -> bool {
                 note_attempt(self.id(), Mode::Shared, self.try_read())
             }
@@ -60,11 +62,13 @@ macro_rules! raw_rwlock {
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_exclusive(&self) {
                 deadlock::acquire(self.id(), Mode::Exclusive, || self.try_write(), || self.write());
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_exclusive(&self) -> bool {
                 note_attempt(self.id(), Mode::Exclusive, self.try_write())
             }
@@ -123,11 +127,13 @@ macro_rules! raw_rwlock {
         where
             Self: RawLock<GuardMarker = GuardMarker>,
         {
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_shared_recursive(&self) {
                 let attempt = || $lock::try_read_recursive(self);
                 deadlock::acquire(self.id(), Mode::Recursive, attempt, || $lock::read_recursive(self));
             }
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared_recursive(&self) -> bool {
                 note_attempt(self.id(), Mode::Shared, $lock::try_read_recursive(self))
             }
@@ -139,10 +145,12 @@ macro_rules! raw_rwlock {
         where
             Self: RawLock<GuardMarker = GuardMarker>,
         {
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared_recursive_for(&self, timeout: core::time::Duration) -> bool {
                 RawRwLockExt::read_recursive_with(self, Wait::within(timeout)).is_ok()
             }
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared_recursive_until(&self, deadline: std::time::Instant) -> bool {
                 RawRwLockExt::read_recursive_with(self, Wait::until(deadline)).is_ok()
             }
@@ -157,18 +165,22 @@ macro_rules! raw_rwlock {
             type Duration = core::time::Duration;
             type Instant = std::time::Instant;
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared_for(&self, timeout: core::time::Duration) -> bool {
                 RawRwLockExt::read_with(self, Wait::within(timeout)).is_ok()
             }
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared_until(&self, deadline: std::time::Instant) -> bool {
                 RawRwLockExt::read_with(self, Wait::until(deadline)).is_ok()
             }
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> bool {
                 RawRwLockExt::write_with(self, Wait::within(timeout)).is_ok()
             }
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> bool {
                 RawRwLockExt::write_with(self, Wait::until(deadline)).is_ok()
             }
@@ -186,12 +198,14 @@ macro_rules! raw_upgrades {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_upgradable(&self) {
                 let attempt = || self.try_upgradable_read();
                 deadlock::acquire(self.id(), Mode::Upgradable, attempt, || self.upgradable_read());
             }
 
             #[inline]
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_upgradable(&self) -> bool {
                 note_attempt(self.id(), Mode::Upgradable, self.try_upgradable_read())
             }
@@ -254,11 +268,13 @@ macro_rules! raw_upgrades {
         where
             Self: RawLock<GuardMarker = GuardMarker>,
         {
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_upgradable_for(&self, timeout: core::time::Duration) -> bool {
                 let taken = self.upgradable_read_with(Wait::within(timeout)).is_ok();
                 note_attempt(self.id(), Mode::Upgradable, taken)
             }
 
+            #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_upgradable_until(&self, deadline: std::time::Instant) -> bool {
                 let taken = self.upgradable_read_with(Wait::until(deadline)).is_ok();
                 note_attempt(self.id(), Mode::Upgradable, taken)

@@ -59,11 +59,13 @@ unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
     type GuardMarker = GuardMarker;
 
     #[inline]
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn lock_shared(&self) {
         lock_api::RawRwLockRecursive::lock_shared_recursive(&self.0);
     }
 
     #[inline]
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock_shared(&self) -> bool {
         lock_api::RawRwLockRecursive::try_lock_shared_recursive(&self.0)
     }
@@ -93,10 +95,12 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
     type Duration = Duration;
     type Instant = Instant;
 
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock_shared_for(&self, timeout: Duration) -> bool {
         RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout)).is_ok()
     }
 
+    #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock_shared_until(&self, deadline: Instant) -> bool {
         RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline)).is_ok()
     }

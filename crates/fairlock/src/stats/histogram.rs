@@ -3,6 +3,7 @@
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::vec::Vec;
 
 /// Each power of two is divided into `1 << SUB_BITS` equal parts, so a part is at most a quarter
 /// of what is in it.
@@ -40,9 +41,28 @@ impl Histogram {
             && ns > self.longest_ns.fetch_max(ns, Ordering::Relaxed)
     }
 
+    /// Counts what `other` has counted, too.
+    pub(super) fn absorb(&self, other: &Self) {
+        for (part, other) in self.parts.iter().zip(&other.parts) {
+            match other.load(Ordering::Relaxed) {
+                0 => {}
+                count => _ = part.fetch_add(count, Ordering::Relaxed),
+            }
+        }
+        self.total_ns.fetch_add(other.total_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.add_longest(other.longest_ns.load(Ordering::Relaxed));
+    }
+
     pub(super) fn times(&self) -> Times {
-        let parts: [u64; PARTS] = array::from_fn(|i| self.parts[i].load(Ordering::Relaxed));
-        let longest = self.longest_ns.load(Ordering::Relaxed);
+        let parts = self.parts.iter().map(|part| part.load(Ordering::Relaxed)).collect();
+        let total = self.total_ns.load(Ordering::Relaxed);
+        Times::new(parts, total, self.longest_ns.load(Ordering::Relaxed))
+    }
+}
+
+impl Times {
+    fn new(mut parts: Vec<u64>, total: u64, longest: u64) -> Self {
+        parts.truncate(parts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1));
         let count: u64 = parts.iter().sum();
         let at = |part_in_1000: u64| {
             // At least so many are not longer.
@@ -57,18 +77,59 @@ impl Histogram {
         };
         Times {
             count,
-            total: Duration::from_nanos(self.total_ns.load(Ordering::Relaxed)),
+            total: Duration::from_nanos(total),
             p50: at(500),
             p99: at(990),
             p999: at(999),
             longest: Duration::from_nanos(longest),
+            parts,
         }
+    }
+
+    /// In which class how many are: for each class that is not empty the longest duration that belongs to it, and how
+    /// many there are, from short to long. A class ends at most a quarter after it begins.
+    ///
+    /// Added up, they are the buckets of a histogram of Prometheus.
+    ///
+    /// ```
+    /// use fairlock::stats::{self, NamedExt};
+    ///
+    /// let jobs = fairlock::Mutex::named("timed jobs", 0);
+    /// *jobs.lock() += 1;
+    /// let now = stats::snapshot();
+    /// let held = &now.get("timed jobs").unwrap().writes.held;
+    /// let (mut below, name) = (0, "hold_seconds_bucket");
+    /// for (longest, count) in held.buckets() {
+    ///     below += count;
+    ///     println!("{name}{{le=\"{}\"}} {below}", longest.as_secs_f64());
+    /// }
+    /// assert_eq!(below, held.count);
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let parts = self.parts.iter().enumerate().filter(|(_, count)| **count > 0);
+        parts.map(|(part, count)| (Duration::from_nanos(end(part)), *count))
+    }
+
+    /// Those that came after `earlier` was read, of the same. If the longest of all came before, the longest since is
+    /// known as percentiles are: up to a quarter too long.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let before = earlier.parts.iter().copied().chain(core::iter::repeat(0));
+        let parts: Vec<u64> =
+            self.parts.iter().zip(before).map(|(now, then)| now.saturating_sub(then)).collect();
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let last = parts.iter().rposition(|count| *count > 0);
+        let longest = if self.longest > earlier.longest {
+            ns(self.longest)
+        } else {
+            last.map_or(0, end).min(ns(self.longest))
+        };
+        Self::new(parts, ns(self.total.saturating_sub(earlier.total)), longest)
     }
 }
 
 /// Statistics of durations. A percentile is at most a quarter longer than the true one, and never
 /// shorter: durations are counted in classes, and a percentile is the end of its class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {
     /// How many there were.
@@ -83,6 +144,8 @@ pub struct Times {
     pub p999: Duration,
     /// The longest, to the nanosecond.
     pub longest: Duration,
+    /// How many are in each class, up to the last that has any.
+    parts: Vec<u64>,
 }
 
 /// Where a duration is counted.
@@ -130,5 +193,33 @@ mod tests {
         assert_eq!((times.count, ns(times.total)), (1000, 99_800 + 5_000 + 1_000_001));
         assert_eq!((ns(times.p50), ns(times.p99)), (111, 111));
         assert_eq!((ns(times.p999), ns(times.longest)), (5_119, 1_000_001));
+    }
+
+    #[test]
+    fn what_came_since_an_earlier_look_is_the_difference() {
+        let histogram = Histogram::new();
+        assert!(histogram.add(1_000) && histogram.add(1_000_000));
+        let earlier = histogram.times();
+        assert_eq!(earlier.since(&earlier), Times::default());
+        (0..3).for_each(|_| _ = histogram.add(2_000));
+        let since = histogram.times().since(&earlier);
+        let ns = |time: Duration| time.as_nanos();
+        assert_eq!((since.count, ns(since.total)), (3, 6_000));
+        // The class that 2,000 is in; not the longest before.
+        assert_eq!((ns(since.p50), ns(since.longest)), (2_047, 2_047));
+        assert_eq!(since.buckets().collect::<Vec<_>>(), [(Duration::from_nanos(2_047), 3)]);
+        histogram.add(2_000_000);
+        assert_eq!(ns(histogram.times().since(&earlier).longest), 2_000_000);
+    }
+
+    #[test]
+    fn sums_are_those_of_both() {
+        let [one, other] = [(); 2].map(|()| Histogram::new());
+        one.add(100);
+        other.add(5_000);
+        one.absorb(&other);
+        let times = one.times();
+        assert_eq!((times.count, times.total.as_nanos()), (2, 5_100));
+        assert_eq!((times.p50.as_nanos(), times.longest.as_nanos()), (111, 5_000));
     }
 }

@@ -1,85 +1,65 @@
 //! One holder at a time: the writer of a lock, or one thread as its reader.
 
-use core::fmt;
 use core::panic::Location;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::boxed::Box;
+
+use super::long_wait::LongWait;
+use super::place::{Place, Want};
 
 /// Of this many acquisitions by a thread, one hold is timed, which takes two looks at a clock (25
 /// ns each; an acquisition takes 5). While somebody waits, each hold is timed. In acquisitions;
 /// compared with the count of those so far.
 const HELD_SAMPLE: u64 = 64;
 
-/// The place in the code where a lock was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Place {
-    /// A line of a Rust program.
-    Line(&'static Location<'static>),
-    /// The return address of a call from C; zero if it is not known.
-    Address(usize),
-}
-
-impl Place {
-    /// As a pointer, which is odd if it is an address, and null if that is not known. It has no need of the highest bit.
-    #[inline]
-    fn encode(self) -> *mut Location<'static> {
-        const { assert!(align_of::<Location<'static>>() > 1) };
-        match self {
-            Self::Line(at) => ptr::from_ref(at).cast_mut(),
-            Self::Address(0) => ptr::null_mut(),
-            Self::Address(address) => ptr::without_provenance_mut(address << 1 | 1),
-        }
-    }
-
-    /// None if it is an address that is not known.
-    pub(super) fn known(self) -> Option<Self> {
-        Self::decode(self.encode())
-    }
-
-    fn decode(at: *mut Location<'static>) -> Option<Self> {
-        match at.addr() {
-            0 => None,
-            odd if odd & 1 != 0 => Some(Self::Address(odd >> 1)),
-            // SAFETY: by `encode`, from a `&'static`.
-            _ => Some(Self::Line(unsafe { &*at })),
-        }
-    }
-}
-
-/// Its file, line and column; or the address.
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(at) => at.fmt(f),
-            Self::Address(address) => write!(f, "{address:#x}"),
-        }
-    }
-}
-
-/// What is known of a hold while it lasts, and how many there have been. Written by the holder
+/// What is known of a hold while it lasts, and how many there have been; and of a thread's wait. Written by the holder
 /// alone, or, of a place, by its thread; read by others.
 ///
-/// All accesses are relaxed: whoever writes it next comes after by the order of the lock, or of the
-/// thread; to others it is statistics.
+/// Accesses are relaxed: a thread that writes it next comes after by the order of the lock, or of the
+/// thread; to others it is statistics. But what a thread holds is stored before its wait is, with Release, and is looked at
+/// after its wait, with Acquire: so of a thread that waits others see what it holds.
 #[repr(align(64))]
 pub(super) struct Hold {
     count: AtomicU64,
     /// When it began, times two, and one more if it is a sample; zero if nobody looked at the clock.
     began: AtomicU64,
-    /// As [`Place::encode`]s it; null before the first.
+    /// As [`Place::encode`]s it; null while nobody holds it.
     at: AtomicPtr<Location<'static>>,
-    /// How long it was waited for, if that is to be told; times two, and one more if to write.
-    waited: AtomicU64,
+    /// Of the writer: the [place](super::places) of its thread, times two, and one more for an upgradable reader.
+    by: AtomicUsize,
+    /// To be told when the hold ends: a `Box`, or null.
+    told: AtomicPtr<LongWait>,
+    /// Of a place: the wait of its thread; see [`Waits::encode`]. Zero: it does not wait.
+    wait: AtomicU64,
+    /// From where it waits.
+    wait_at: AtomicPtr<Location<'static>>,
 }
 
-/// How a lock is held, or wanted.
+/// A wait that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Together with other readers.
-    Read,
-    /// Alone: a writer, the holder of a mutex, and an upgradable reader, who waits as a writer does.
-    Write,
+pub(super) struct Waits {
+    pub(super) since: u64,
+    pub(super) want: Want,
+    /// By a deadline, a signal or a token.
+    pub(super) can_end: bool,
+}
+
+impl Waits {
+    /// Never zero.
+    fn encode(self) -> u64 {
+        self.since.max(1) << 5 | u64::from(self.can_end) << 3 | self.want as u64
+    }
+
+    /// The same wait, which has been told.
+    fn told(noted: u64) -> u64 {
+        noted | 1 << 4
+    }
+
+    fn decode(noted: u64) -> Option<Self> {
+        let want = *Want::ALL.get(noted as usize & 7)?;
+        (noted != 0).then_some(Self { since: noted >> 5, want, can_end: noted & 8 != 0 })
+    }
 }
 
 /// A hold that ended.
@@ -89,7 +69,19 @@ pub(super) struct Ended {
     pub(super) is_sample: bool,
     /// `None`: nobody said so.
     pub(super) at: Option<Place>,
-    pub(super) waited: Option<(Access, u64)>,
+    pub(super) told: Option<Box<LongWait>>,
+}
+
+/// A hold that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holds {
+    /// As in [`Ended`].
+    pub(super) began: Option<u64>,
+    pub(super) at: Option<Place>,
+    /// Only of the writer: the place of its thread.
+    pub(super) by: usize,
+    /// Only of the writer: it is an upgradable reader.
+    pub(super) is_upgradable: bool,
 }
 
 impl Hold {
@@ -98,13 +90,21 @@ impl Hold {
             count: AtomicU64::new(0),
             began: AtomicU64::new(0),
             at: AtomicPtr::new(ptr::null_mut()),
-            waited: AtomicU64::new(0),
+            by: AtomicUsize::new(0),
+            told: AtomicPtr::new(ptr::null_mut()),
+            wait: AtomicU64::new(0),
+            wait_at: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     /// How many holds there have been.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Counts those of a lock that is gone, too.
+    pub(super) fn absorb(&self, count: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
     }
 
     /// One more, which is timed if `timed`, or if it is the turn of a sample.
@@ -118,26 +118,41 @@ impl Hold {
         self.go_on(at.encode(), began);
     }
 
+    /// Of the writer: the place of its thread. Before [`begin`](Self::begin): see [`held`](Self::held).
+    #[inline]
+    pub(super) fn set_by(&self, place: usize, is_upgradable: bool) {
+        self.by.store(place << 1 | usize::from(is_upgradable), Ordering::Relaxed);
+    }
+
     /// What `ended` goes on, otherwise than before or after a pause, since `began`. It is no further
     /// acquisition.
-    pub(super) fn resume(&self, ended: &Ended, began: Option<u64>) {
-        let at = ended.at.map_or(ptr::null_mut(), Place::encode);
+    pub(super) fn resume(&self, ended: Ended, began: Option<u64>) {
+        let at = ended.at.unwrap_or(Place::Address(0)).encode();
         self.go_on(at, began.map_or(0, |began| began << 1));
-        if let Some((access, waited)) = ended.waited {
-            self.tell(access, waited);
+        if let Some(told) = ended.told {
+            self.tell(told);
         }
     }
 
     #[inline]
     fn go_on(&self, at: *mut Location<'static>, began: u64) {
-        self.at.store(at, Ordering::Relaxed);
         self.began.store(began, Ordering::Relaxed);
+        // Release: see `held`.
+        self.at.store(at, Ordering::Release);
     }
 
-    /// Tells, when the hold ends, how long it was waited for.
-    pub(super) fn tell(&self, access: Access, waited: u64) {
-        let waited = waited << 1 | u64::from(access == Access::Write);
-        self.waited.store(waited, Ordering::Relaxed);
+    /// Tells of the wait when the hold ends.
+    pub(super) fn tell(&self, wait: Box<LongWait>) {
+        self.put_told(Box::into_raw(wait));
+    }
+
+    fn put_told(&self, told: *mut LongWait) -> Option<Box<LongWait>> {
+        if told.is_null() && self.told.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let before = self.told.swap(told, Ordering::Relaxed);
+        // SAFETY: by `tell`, from a box, and only the thread that takes it out has it.
+        (!before.is_null()).then(|| unsafe { Box::from_raw(before) })
     }
 
     #[inline]
@@ -145,28 +160,80 @@ impl Hold {
         self.began.load(Ordering::Relaxed) != 0
     }
 
+    /// Ends a hold that was not timed.
+    #[inline]
+    pub(super) fn end_untimed(&self) {
+        self.at.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
     pub(super) fn end(&self) -> Ended {
         let began = self.began.load(Ordering::Relaxed);
-        let waited = self.waited.load(Ordering::Relaxed);
+        let at = Place::decode(self.at.load(Ordering::Relaxed));
         self.began.store(0, Ordering::Relaxed);
-        self.waited.store(0, Ordering::Relaxed);
+        self.end_untimed();
         Ended {
             began: (began != 0).then_some(began >> 1),
             is_sample: began & 1 != 0,
-            at: Place::decode(self.at.load(Ordering::Relaxed)),
-            waited: (waited != 0).then_some((
-                if waited & 1 == 0 { Access::Read } else { Access::Write },
-                waited >> 1,
-            )),
+            at,
+            told: self.put_told(ptr::null_mut()),
         }
+    }
+
+    /// The hold that lasts now.
+    pub(super) fn held(&self) -> Option<Holds> {
+        // Acquire: with the place comes who took the lock there, or a thread that took it later.
+        let at = self.at.load(Ordering::Acquire);
+        let began = self.began.load(Ordering::Relaxed);
+        let by = self.by.load(Ordering::Relaxed);
+        (!at.is_null()).then(|| Holds {
+            began: (began != 0).then_some(began >> 1),
+            at: Place::decode(at),
+            by: by >> 1,
+            is_upgradable: by & 1 != 0,
+        })
+    }
+
+    /// The thread of this place begins to wait.
+    pub(super) fn begin_wait(&self, wait: Waits, at: Place) {
+        self.wait_at.store(at.encode(), Ordering::Relaxed);
+        // Release: with the wait comes from where, and what the thread holds.
+        self.wait.store(wait.encode(), Ordering::Release);
+    }
+
+    /// It waits no more.
+    pub(super) fn end_wait(&self) {
+        self.wait.store(0, Ordering::Relaxed);
+    }
+
+    /// The wait of the thread of this place, and from where.
+    pub(super) fn wait(&self) -> Option<(Waits, Option<Place>)> {
+        // Acquire: see `begin_wait`.
+        let wait = Waits::decode(self.wait.load(Ordering::Acquire))?;
+        Some((wait, Place::decode(self.wait_at.load(Ordering::Relaxed))))
+    }
+
+    /// Whether the calling thread is the first that is to tell of this wait.
+    pub(super) fn is_to_tell(&self, wait: Waits) -> bool {
+        let (noted, order) = (wait.encode(), Ordering::Relaxed);
+        self.wait.compare_exchange(noted, Waits::told(noted), order, order).is_ok()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.put_told(ptr::null_mut());
     }
 }
 
 #[cfg(all(test, not(fairlock_loom)))]
 #[test]
-fn an_address_that_is_not_known_is_no_place() {
-    for place in [Place::Line(Location::caller()), Place::Address(1), Place::Address(0x5555_0123)] {
-        assert_eq!(place.known(), Some(place));
+fn a_wait_is_what_was_noted_of_it() {
+    for want in Want::ALL {
+        for can_end in [false, true] {
+            let wait = Waits { since: 7 << 50, want, can_end };
+            assert_eq!(Waits::decode(wait.encode()), Some(wait));
+            assert_eq!(Waits::decode(Waits::told(wait.encode())), Some(wait));
+        }
     }
-    assert_eq!(Place::Address(0).known(), None);
+    assert_eq!(Waits::decode(0), None);
 }

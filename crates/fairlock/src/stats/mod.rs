@@ -21,12 +21,31 @@
 //! println!("{now}"); // a table of all locks
 //! ```
 //!
+//! # When a lock is stuck
+//!
+//! What has not ended is there, too: a [`Snapshot`] says of each lock who [waits](SideStats::waiting) and who
+//! [holds it now](SideStats::held_now), where in the code, and for how long; and which threads wait for each other for
+//! ever: [`deadlocks`](Snapshot::deadlocks). Any thread may take a snapshot at any time; the threads that are stuck need
+//! not do anything.
+//!
+//! # Locks of one name
+//!
+//! The numbers of locks with one name are added; what a lock has counted stays when it is dropped. So no count falls as
+//! long as the program runs. [`Snapshot::since`] returns the numbers of a period, [`Times::buckets`] those of a
+//! histogram. A name may be made while the program runs (`format!("shard {n}")`). A name takes 6 kB for as long as the program
+//! runs; of locks that are dropped a thousand names are kept, and all others count as `(others, dropped)`.
+//!
 //! # Where to send them
 //!
 //! A [`Snapshot`] is a table as text, an object in [JSON](Snapshot::to_json), and plain structs.
 //! The feature `metrics` adds `publish_metrics`, for the crate of that name; the feature `tracing`
 //! adds `trace_long_waits`, which puts long waits into the trace of the request that waited. For
 //! anything else use [`on_long_wait`]. `examples/stats_json.rs` answers requests over HTTP.
+//!
+//! On Linux, if the environment variable `FAIRLOCK_PROFILE` is set when the first named lock is used, the table is also
+//! written to a file, each second and at the end of the process, by a thread that is started for that: beside the
+//! [record of pthread locks](https://docs.rs/fairlock-profile), as `PID.named` in a folder, or with `.named` added to the name of a file.
+//! `fairlock run` and `fairlock run --observe` show it.
 //!
 //! # What is exact
 //!
@@ -37,7 +56,8 @@
 //!   that anybody waited for is always known; a longer one that nobody waited for may be missed.
 //! * A percentile is up to a quarter longer than the true one: see [`Times`].
 //! * If a thread that reads a lock acquires it for reading again, both acquisitions count, but only
-//!   the second hold is timed.
+//!   the second hold is timed, and until its end shown as held now.
+//! * A hold that was not timed and that nobody waits for is held now for an unknown time.
 //! * The place of the longest hold may be that of an earlier one if the guard was sent to another thread,
 //!   or if statistics were off when the hold began.
 //!
@@ -50,7 +70,7 @@
 //! the clock, about 50 ns.
 //!
 //! Do not name the locks of a global allocator: statistics allocate at the first use of a lock, and
-//! when a wait or hold is the longest so far.
+//! when a wait or hold is the longest so far, and when a thread uses its first named lock.
 //!
 //! # Fork
 //!
@@ -61,30 +81,44 @@
 mod collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 mod export;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod file;
 mod histogram;
 mod hold;
 mod long_wait;
 mod named;
+mod ongoing;
+mod place;
 mod places;
 mod record;
 mod registry;
+mod semaphore;
 mod snapshot;
+mod threads;
 
 pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 pub use export::*;
+#[cfg(all(target_os = "linux", not(miri)))]
+#[doc(hidden)]
+pub use file::name_addresses;
 pub use histogram::Times;
-pub use hold::{Access, Place};
-pub use long_wait::{LongWait, on_long_wait};
-pub use named::Named;
+pub use long_wait::{Holder, LongWait, on_long_wait};
+pub use named::{Name, Named};
+#[doc(hidden)]
+pub use place::Want;
+pub use place::{Access, Place};
 #[doc(hidden)] // for the crate's C interface
 pub use record::Record;
 #[doc(hidden)]
 pub use registry::Statistics;
 pub use registry::snapshot;
-pub use snapshot::{LockStats, Longest, SideStats, Snapshot};
+pub use semaphore::{Permit, Semaphore};
+pub use snapshot::{Claim, Deadlock, LockStats, Longest, Now, SideStats, Snapshot, Stuck};
+#[cfg(feature = "deadlock_detection")]
+pub(crate) use threads::{name_of, own_place};
 
-use crate::{Policy, RawMutex, RawRwLock};
+use crate::{Policy, RawMutex, RawRwLock, RawThreadId};
 
 /// A [`RwLock`](crate::RwLock) with a name. Its methods and guards are those of `lock_api` and of
 /// [`RwLockExt`](crate::RwLockExt).
@@ -109,6 +143,11 @@ pub type Mutex<T> = lock_api::Mutex<Named<RawMutex>, T>;
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Named<RawMutex>, T>;
 /// A [`MutexGuard`] for a part of the value.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, Named<RawMutex>, T>;
+/// A [`ReentrantMutex`](crate::ReentrantMutex) with a name. Only the first `lock` of its holder counts as an acquisition.
+pub type ReentrantMutex<T> = lock_api::ReentrantMutex<Named<RawMutex>, RawThreadId, T>;
+/// Holds a [`ReentrantMutex`]; the last one of its thread releases it when dropped.
+pub type ReentrantMutexGuard<'a, T> =
+    lock_api::ReentrantMutexGuard<'a, Named<RawMutex>, RawThreadId, T>;
 
 /// How a lock gets a name: [`named`](Self::named) in place of `new`.
 ///
@@ -122,8 +161,8 @@ pub trait NamedExt {
     /// The lock with a name.
     type Named;
 
-    /// A free lock with this name.
-    fn named(name: &'static str, value: Self::Value) -> Self::Named;
+    /// A free lock with this name: a text of the program, or a `String`, which is kept for ever, once.
+    fn named(name: impl Into<Name>, value: Self::Value) -> Self::Named;
 }
 
 mod sealed {
@@ -163,8 +202,30 @@ where
     type Value = T;
     type Named = lock_api::RwLock<Named<R::Inner>, T>;
 
-    fn named(name: &'static str, value: T) -> Self::Named {
-        lock_api::RwLock::from_raw(Named::new(name, lock_api::RawRwLock::INIT), value)
+    fn named(name: impl Into<Name>, value: T) -> Self::Named {
+        lock_api::RwLock::from_raw(Named::with_name(name.into(), lock_api::RawRwLock::INIT), value)
+    }
+}
+
+impl NamedExt for crate::Semaphore {
+    type Value = u32;
+    type Named = Semaphore;
+
+    fn named(name: impl Into<Name>, permits: u32) -> Semaphore {
+        Named::with_name(name.into(), Self::new(permits))
+    }
+}
+
+impl<R, T> NamedExt for lock_api::ReentrantMutex<R, RawThreadId, T>
+where
+    R: sealed::Nameable<Inner: lock_api::RawMutex>,
+{
+    type Value = T;
+    type Named = lock_api::ReentrantMutex<Named<R::Inner>, RawThreadId, T>;
+
+    fn named(name: impl Into<Name>, value: T) -> Self::Named {
+        let raw = Named::with_name(name.into(), lock_api::RawMutex::INIT);
+        lock_api::ReentrantMutex::from_raw(raw, RawThreadId, value)
     }
 }
 
@@ -175,8 +236,8 @@ where
     type Value = T;
     type Named = lock_api::Mutex<Named<R::Inner>, T>;
 
-    fn named(name: &'static str, value: T) -> Self::Named {
-        lock_api::Mutex::from_raw(Named::new(name, lock_api::RawMutex::INIT), value)
+    fn named(name: impl Into<Name>, value: T) -> Self::Named {
+        lock_api::Mutex::from_raw(Named::with_name(name.into(), lock_api::RawMutex::INIT), value)
     }
 }
 
@@ -221,6 +282,17 @@ impl Builder {
     /// A free reader/writer lock that follows `policy`.
     pub const fn rwlock_with_policy<T>(self, policy: Policy, value: T) -> RwLock<T> {
         lock_api::RwLock::from_raw(self.around(RawRwLock::with_policy(policy)), value)
+    }
+
+    /// A semaphore with so many free permits.
+    pub const fn semaphore(self, permits: u32) -> Semaphore {
+        self.around(crate::Semaphore::new(permits))
+    }
+
+    /// A free mutex that its holder may lock again.
+    pub const fn reentrant_mutex<T>(self, value: T) -> ReentrantMutex<T> {
+        let raw = self.around(<RawMutex as lock_api::RawMutex>::INIT);
+        lock_api::ReentrantMutex::from_raw(raw, RawThreadId, value)
     }
 
     /// A free mutex.

@@ -2,6 +2,7 @@
 
 use core::convert::Infallible;
 use core::panic::Location;
+use std::string::String;
 
 use lock_api::{
     RawMutex, RawMutexFair, RawMutexTimed, RawRwLock, RawRwLockDowngrade, RawRwLockFair,
@@ -9,9 +10,10 @@ use lock_api::{
     RawRwLockUpgradeDowngrade, RawRwLockUpgradeFair, RawRwLockUpgradeTimed,
 };
 
-use super::hold::{Access, Place};
+use super::place::{Access, Place, Want};
 use super::record::Record;
-use super::registry::Statistics;
+use super::registry::{Statistics, kept};
+use crate::deadlock;
 use crate::events::EventCounts;
 use crate::inner::by_inner;
 use crate::mutex::{RawMutexExt, sealed as mutex};
@@ -35,10 +37,32 @@ use crate::{GuardMarker, platform::Native};
 /// ```
 pub struct Named<R>(R, &'static str, Statistics);
 
+/// A name of locks: a text of the program, or one made while it runs. What is made stays, once for all locks with that
+/// name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name(&'static str);
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self(name)
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Self(kept(&name))
+    }
+}
+
 impl<R> Named<R> {
     /// The lock `raw`, which nobody has used yet, with a name.
     pub const fn new(name: &'static str, raw: R) -> Self {
         Self(raw, name, Statistics::none())
+    }
+
+    /// As [`new`](Self::new), with a name that may be made while the program runs.
+    pub(super) fn with_name(name: Name, raw: R) -> Self {
+        Self::new(name.0, raw)
     }
 
     /// As [`new`](Self::new), but nothing is ever counted.
@@ -58,59 +82,63 @@ impl<R> Named<R> {
 
     #[inline]
     #[track_caller]
-    fn take(&self, access: Access, attempt: impl FnOnce(&R) -> bool, wait: impl FnOnce(&R)) {
+    fn take(&self, want: Want, attempt: impl FnOnce(&R) -> bool, wait: impl FnOnce(&R)) {
         let wait = |raw: &R| {
             wait(raw);
             Ok::<_, Infallible>(())
         };
-        let Ok(()) = self.take_with(access, attempt, wait);
+        let Ok(()) = self.take_with(want, false, attempt, wait);
+    }
+
+    pub(super) const fn inner(&self) -> &R {
+        &self.0
     }
 
     #[inline]
     #[track_caller]
-    fn take_with<E>(
+    pub(super) fn take_with<E>(
         &self,
-        access: Access,
+        want: Want,
+        can_end: bool,
         attempt: impl FnOnce(&R) -> bool,
         wait: impl FnOnce(&R) -> Result<(), E>,
     ) -> Result<(), E> {
-        let raw = &self.0;
-        match self.record() {
+        let (raw, at) = (&self.0, Place::Line(Location::caller()));
+        deadlock::named(self.1, || match self.record() {
             None => wait(raw),
-            Some(record) => {
-                let at = Place::Line(Location::caller());
-                record.take(access, at, || attempt(raw), || wait(raw))
-            }
-        }
+            Some(record) => record.take(want, can_end, at, || attempt(raw), || wait(raw)),
+        })
     }
 
     #[inline]
     #[track_caller]
-    fn attempt(&self, access: Access, attempt: impl FnOnce(&R) -> bool) -> bool {
-        match self.record() {
+    pub(super) fn attempt(&self, want: Want, attempt: impl FnOnce(&R) -> bool) -> bool {
+        let at = Place::Line(Location::caller());
+        deadlock::named(self.1, || match self.record() {
             None => attempt(&self.0),
-            Some(record) => {
-                record.attempt(access, Place::Line(Location::caller()), || attempt(&self.0))
-            }
-        }
+            Some(record) => record.attempt(want, at, || attempt(&self.0)),
+        })
     }
 
     /// The holder becomes the writer.
     #[inline]
     #[track_caller]
-    fn upgrade(&self, attempt: impl FnOnce(&R) -> bool, wait: impl FnOnce(&R) -> bool) -> bool {
-        let raw = &self.0;
-        match self.record() {
+    fn upgrade(
+        &self,
+        can_end: bool,
+        attempt: impl FnOnce(&R) -> bool,
+        wait: impl FnOnce(&R) -> bool,
+    ) -> bool {
+        let (raw, at) = (&self.0, Place::Line(Location::caller()));
+        deadlock::named(self.1, || match self.record() {
             None => wait(raw),
-            Some(record) => {
-                record.upgrade(Place::Line(Location::caller()), || attempt(raw), || wait(raw))
-            }
-        }
+            Some(record) => record.upgrade(can_end, at, || attempt(raw), || wait(raw)),
+        })
     }
 
     /// What was begun is ended, whether or not statistics are on by now.
     #[inline]
-    fn leave(&self, access: Access, release: impl FnOnce(&R)) {
+    pub(super) fn leave(&self, access: Access, release: impl FnOnce(&R)) {
         match self.2.get() {
             None => release(&self.0),
             Some(record) => record.leave(access, || release(&self.0)),
@@ -136,21 +164,21 @@ macro_rules! counted {
         #[inline]
         #[track_caller]
         fn $wait(&self) {
-            self.take(Access::$access, R::$attempt, R::$wait);
+            self.take(Want::$access, R::$attempt, R::$wait);
         }
     };
     (@takes $access:ident: $attempt:ident => $wait:ident($limit:ty)) => {
         #[track_caller]
         fn $wait(&self, limit: $limit) -> bool {
             let wait = |raw: &R| if raw.$wait(limit) { Ok(()) } else { Err(()) };
-            self.take_with(Access::$access, R::$attempt, wait).is_ok()
+            self.take_with(Want::$access, true, R::$attempt, wait).is_ok()
         }
     };
     (@tries $access:ident: $attempt:ident) => {
         #[inline]
         #[track_caller]
         fn $attempt(&self) -> bool {
-            self.attempt(Access::$access, R::$attempt)
+            self.attempt(Want::$access, R::$attempt)
         }
     };
     (@leaves $access:ident: $release:ident) => {
@@ -170,7 +198,7 @@ macro_rules! counted {
         #[track_caller]
         unsafe fn $wait(&self, limit: $limit) -> bool {
             // SAFETY: the caller's promise; an attempt that fails changes nothing.
-            self.upgrade(|raw| unsafe { raw.$attempt() }, |raw| unsafe { raw.$wait(limit) })
+            self.upgrade(true, |raw| unsafe { raw.$attempt() }, |raw| unsafe { raw.$wait(limit) })
         }
     };
 }
@@ -207,7 +235,7 @@ impl<R: RawMutexExt> RawMutexExt for Named<R> {
     #[inline]
     #[track_caller]
     fn lock_with(&self, wait: Wait<'_, Native>) -> Result<(), WaitError> {
-        self.take_with(Access::Write, R::try_lock, |raw| raw.lock_with(wait))
+        self.take_with(Want::Write, wait.can_end(), R::try_lock, |raw| raw.lock_with(wait))
     }
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
@@ -265,24 +293,24 @@ unsafe impl<R: RawRwLockTimed> RawRwLockTimed for Named<R> {
 // SAFETY: as above.
 unsafe impl<R: RawRwLockRecursive> RawRwLockRecursive for Named<R> {
     counted! {
-        takes Read: try_lock_shared_recursive => lock_shared_recursive,
-        tries Read: try_lock_shared_recursive,
+        takes Recursive: try_lock_shared_recursive => lock_shared_recursive,
+        tries Recursive: try_lock_shared_recursive,
     }
 }
 
 // SAFETY: as above.
 unsafe impl<R: RawRwLockRecursiveTimed> RawRwLockRecursiveTimed for Named<R> {
     counted! {
-        takes Read: try_lock_shared_recursive => try_lock_shared_recursive_for(R::Duration),
-        takes Read: try_lock_shared_recursive => try_lock_shared_recursive_until(R::Instant),
+        takes Recursive: try_lock_shared_recursive => try_lock_shared_recursive_for(R::Duration),
+        takes Recursive: try_lock_shared_recursive => try_lock_shared_recursive_until(R::Instant),
     }
 }
 
 // SAFETY: as above.
 unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Named<R> {
     counted! {
-        takes Write: try_lock_upgradable => lock_upgradable,
-        tries Write: try_lock_upgradable,
+        takes Upgradable: try_lock_upgradable => lock_upgradable,
+        tries Upgradable: try_lock_upgradable,
         leaves Write: unlock_upgradable,
     }
 
@@ -294,10 +322,14 @@ unsafe impl<R: RawRwLockUpgrade> RawRwLockUpgrade for Named<R> {
             true
         };
         // SAFETY: the caller's promise; an attempt that fails changes nothing.
-        self.upgrade(|raw| unsafe { raw.try_upgrade() }, wait);
+        self.upgrade(false, |raw| unsafe { raw.try_upgrade() }, wait);
     }
 
-    by_inner!(RawRwLockUpgrade: upgrades try_upgrade,);
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: the caller's promise.
+        let attempt = || unsafe { self.0.try_upgrade() };
+        self.2.get().map_or_else(attempt, |record| record.try_upgrade(attempt))
+    }
 }
 
 // SAFETY: as above.
@@ -308,14 +340,22 @@ unsafe impl<R: RawRwLockUpgradeFair> RawRwLockUpgradeFair for Named<R> {
 // SAFETY: as above.
 unsafe impl<R: RawRwLockUpgradeDowngrade> RawRwLockUpgradeDowngrade for Named<R> {
     counted!(becomes Read: downgrade_upgradable,);
-    by_inner!(RawRwLockUpgradeDowngrade: leaves downgrade_to_upgradable,);
+
+    unsafe fn downgrade_to_upgradable(&self) {
+        // SAFETY: the caller's promise.
+        let change = |raw: &R| unsafe { raw.downgrade_to_upgradable() };
+        match self.2.get() {
+            None => change(&self.0),
+            Some(record) => record.downgrade_to_upgradable(|| change(&self.0)),
+        }
+    }
 }
 
 // SAFETY: as above.
 unsafe impl<R: RawRwLockUpgradeTimed> RawRwLockUpgradeTimed for Named<R> {
     counted! {
-        takes Write: try_lock_upgradable => try_lock_upgradable_for(R::Duration),
-        takes Write: try_lock_upgradable => try_lock_upgradable_until(R::Instant),
+        takes Upgradable: try_lock_upgradable => try_lock_upgradable_for(R::Duration),
+        takes Upgradable: try_lock_upgradable => try_lock_upgradable_until(R::Instant),
         upgrades Write: try_upgrade => try_upgrade_for(R::Duration),
         upgrades Write: try_upgrade => try_upgrade_until(R::Instant),
     }
@@ -349,19 +389,23 @@ where
     #[inline]
     #[track_caller]
     fn read_with(&self, wait: Wait<'_, R::Platform>) -> Result<(), WaitError> {
-        self.take_with(Access::Read, R::try_lock_shared, |raw| raw.read_with(wait))
+        self.take_with(Want::Read, wait.can_end(), R::try_lock_shared, |raw| raw.read_with(wait))
     }
 
     #[inline]
     #[track_caller]
     fn write_with(&self, wait: Wait<'_, R::Platform>) -> Result<(), WaitError> {
-        self.take_with(Access::Write, R::try_lock_exclusive, |raw| raw.write_with(wait))
+        self.take_with(Want::Write, wait.can_end(), R::try_lock_exclusive, |raw| {
+            raw.write_with(wait)
+        })
     }
 
     #[inline]
     #[track_caller]
     fn read_recursive_with(&self, wait: Wait<'_, R::Platform>) -> Result<(), WaitError> {
         let attempt = R::try_lock_shared_recursive;
-        self.take_with(Access::Read, attempt, |raw| raw.read_recursive_with(wait))
+        self.take_with(Want::Recursive, wait.can_end(), attempt, |raw| {
+            raw.read_recursive_with(wait)
+        })
     }
 }

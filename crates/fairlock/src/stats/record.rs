@@ -6,13 +6,16 @@ use core::time::Duration;
 use std::boxed::Box;
 use std::string::{String, ToString};
 use std::sync::{Mutex, PoisonError};
+use std::vec::Vec;
 
 use super::collecting::is_collecting;
 use super::histogram::Histogram;
-use super::hold::{Access, Ended, Hold, Place};
-use super::long_wait::{self, LongWait};
+use super::hold::{Ended, Hold, Holds, Waits};
+use super::long_wait::{self, Holder, LongWait};
+use super::place::{Access, Place, Want};
 use super::places::Places;
 use super::snapshot::{LockStats, Longest, SideStats};
+use super::threads::{name_of, own_place};
 use crate::platform::{Native, System};
 
 /// The statistics of one lock while it lives.
@@ -28,7 +31,7 @@ pub struct Record {
     other_reads: AtomicU64,
     /// Among the named locks of the process.
     pub(super) number: u64,
-    name: Box<str>,
+    pub(super) name: Box<str>,
     sides: [Box<Side>; 2],
     /// Times without the mutex, for a condition variable.
     conditions: Histogram,
@@ -69,6 +72,8 @@ struct Arrival {
     began: u64,
     passed: [u64; 2],
     ahead: u64,
+    /// Who held the lock, if that may be to be told.
+    holder: Option<(usize, Holds)>,
 }
 
 impl Record {
@@ -91,30 +96,38 @@ impl Record {
         }
     }
 
-    /// Takes the lock: by `attempt` if that succeeds, else by `wait`, which may end without it.
+    /// Takes the lock: by `attempt` if that succeeds, else by `wait`, which may end without it if `can_end`.
     #[inline]
     pub fn take<E>(
         &self,
-        access: Access,
+        want: Want,
+        can_end: bool,
         at: Place,
         attempt: impl FnOnce() -> bool,
         wait: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.attempt(access, at, attempt) { Ok(()) } else { self.wait(access, at, wait) }
+        if self.attempt(want, at, attempt) { Ok(()) } else { self.wait(want, can_end, at, wait) }
     }
 
     /// Takes the lock by `attempt`, or not.
     #[inline]
-    pub fn attempt(&self, access: Access, at: Place, attempt: impl FnOnce() -> bool) -> bool {
+    pub fn attempt(&self, want: Want, at: Place, attempt: impl FnOnce() -> bool) -> bool {
         let taken = attempt();
         if taken {
-            let waiting = self.waiters.waiting.load(Ordering::Relaxed) != 0;
-            if waiting {
-                self.waiters.overtakes.fetch_add(1, Ordering::Relaxed);
+            if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
+                self.begin(want, at, false, Native::now);
+            } else {
+                self.overtake(want, at);
             }
-            self.begin(access, at, waiting, Native::now);
         }
         taken
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overtake(&self, want: Want, at: Place) {
+        self.waiters.overtakes.fetch_add(1, Ordering::Relaxed);
+        self.begin(want, at, true, Native::now);
     }
 
     /// Waits for the lock by `wait`, which may end without it.
@@ -122,22 +135,28 @@ impl Record {
     #[inline(never)]
     fn wait<E>(
         &self,
-        access: Access,
+        want: Want,
+        can_end: bool,
         at: Place,
         wait: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let arrival = self.arrive();
+        let arrival = self.arrive(want, can_end, at);
         let result = wait();
-        let (waited, now) = self.depart(access, at, arrival, result.is_ok());
-        let is_long = long_wait::is_long(waited);
+        let (waited, now) = self.depart(want.access(), at, &arrival, result.is_ok());
+        let told = long_wait::is_long(waited).then(|| {
+            let holder =
+                arrival.holder.map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
+            let thread = thread_name();
+            Box::new(self.long_wait(want.access(), waited, thread, at.known(), holder))
+        });
         if result.is_ok() {
             self.waiters.served.fetch_add(1, Ordering::Relaxed);
-            self.begin(access, at, true, || now);
-            if let Some(hold) = self.hold(access).filter(|_| is_long) {
-                hold.tell(access, waited);
+            self.begin(want, at, true, || now);
+            if let (Some(hold), Some(told)) = (self.hold(want.access()), told) {
+                hold.tell(told);
             }
-        } else if is_long {
-            self.long_wait(access, waited, at.known(), None).tell();
+        } else if let Some(told) = told {
+            told.tell();
         }
         result
     }
@@ -146,30 +165,56 @@ impl Record {
     /// returns whether it did.
     pub(super) fn upgrade(
         &self,
+        can_end: bool,
         at: Place,
         attempt: impl FnOnce() -> bool,
         wait: impl FnOnce() -> bool,
     ) -> bool {
-        attempt() || {
-            let arrival = self.arrive();
-            let done = wait();
-            self.depart(Access::Write, at, arrival, done);
-            done
-        }
+        let attempt = self.try_upgrade(attempt);
+        attempt
+            || self.try_upgrade(|| {
+                let arrival = self.arrive(Want::Upgrade, can_end, at);
+                let done = wait();
+                self.depart(Access::Write, at, &arrival, done);
+                done
+            })
     }
 
-    fn arrive(&self) -> Arrival {
+    /// The holder, an upgradable reader, becomes the writer by `attempt`, or not.
+    pub(super) fn try_upgrade(&self, attempt: impl FnOnce() -> bool) -> bool {
+        let done = attempt();
+        if done {
+            self.writer.set_by(own_place(), false);
+        }
+        done
+    }
+
+    /// What the writer holds, it holds as the upgradable reader from now on, as `change` does it.
+    pub(super) fn downgrade_to_upgradable(&self, change: impl FnOnce()) {
+        self.writer.set_by(own_place(), true);
+        change();
+    }
+
+    fn arrive(&self, want: Want, can_end: bool, at: Place) -> Arrival {
+        self.tell_long_waits();
         let (began, passed) = (Native::now(), self.waiters.passed());
         if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
             self.waiters.since.store(began, Ordering::Relaxed);
         }
         // Release: who sees that somebody waits sees since when.
         let ahead = self.waiters.waiting.fetch_add(1, Ordering::Release);
-        Arrival { began, passed, ahead: ahead as u64 }
+        if let Some(own) = self.readers.own() {
+            own.begin_wait(Waits { since: began, want, can_end }, at);
+        }
+        let holder = if long_wait::is_on() { self.holder() } else { None };
+        Arrival { began, passed, ahead: ahead as u64, holder }
     }
 
     /// A wait is over, with the lock or without; returns how long it was, and the time.
-    fn depart(&self, access: Access, at: Place, arrival: Arrival, taken: bool) -> (u64, u64) {
+    fn depart(&self, access: Access, at: Place, arrival: &Arrival, taken: bool) -> (u64, u64) {
+        if let Some(own) = self.readers.own() {
+            own.end_wait();
+        }
         self.waiters.waiting.fetch_sub(1, Ordering::Relaxed);
         let side = self.side(access);
         let now = Native::now();
@@ -191,8 +236,11 @@ impl Record {
     }
 
     #[inline]
-    fn begin(&self, access: Access, at: Place, timed: bool, now: impl FnOnce() -> u64) {
-        match self.hold(access) {
+    fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+        if want.access() == Access::Write {
+            self.writer.set_by(own_place(), want == Want::Upgradable);
+        }
+        match self.hold(want.access()) {
             Some(hold) => hold.begin(at, timed, now),
             None => _ = self.other_reads.fetch_add(1, Ordering::Relaxed),
         }
@@ -214,26 +262,24 @@ impl Record {
     /// taken the lock, and dropped it.
     #[inline]
     pub fn leave(&self, access: Access, release: impl FnOnce()) {
-        let hold = self.hold(access).filter(|hold| {
+        if let Some(hold) = self.hold(access) {
             // Relaxed: a waiter that comes at this moment is as good as none.
-            hold.is_timed() || self.waiters.waiting.load(Ordering::Relaxed) != 0
-        });
-        match hold {
-            None => release(),
-            Some(hold) => self.leave_timed(hold, access, release),
+            if hold.is_timed() || self.waiters.waiting.load(Ordering::Relaxed) != 0 {
+                return self.leave_timed(hold, access, release);
+            }
+            hold.end_untimed();
         }
+        release();
     }
 
     #[cold]
     #[inline(never)]
     fn leave_timed(&self, hold: &Hold, access: Access, release: impl FnOnce()) {
         let (ended, held) = self.end(hold, access, Native::now());
-        let long_wait = ended
-            .waited
-            .map(|(access, waited)| self.long_wait(access, waited, ended.at, Some(held)));
         release();
-        if let Some(long_wait) = long_wait {
-            long_wait.tell();
+        if let Some(mut told) = ended.told {
+            told.held = Some(Duration::from_nanos(held));
+            told.tell();
         }
     }
 
@@ -257,8 +303,9 @@ impl Record {
     pub fn change(&self, from: Access, to: Access, change: impl FnOnce()) {
         let ended = self.hold(from).map(|hold| self.end(hold, from, Native::now()).0);
         // Before: then another thread may write what the writer writes.
-        if let (Some(hold), Some(ended)) = (self.hold(to), &ended) {
-            hold.resume(ended, ended.began.map(|_| Native::now()));
+        if let (Some(hold), Some(ended)) = (self.hold(to), ended) {
+            let began = ended.began.map(|_| Native::now());
+            hold.resume(ended, began);
         }
         change();
     }
@@ -273,7 +320,8 @@ impl Record {
         if is_collecting() && self.conditions.add(waited) {
             self.longest_condition.put(waited, ended.at);
         }
-        self.writer.resume(&ended, Some(now));
+        self.writer.set_by(own_place(), false);
+        self.writer.resume(ended, Some(now));
         result
     }
 
@@ -281,25 +329,93 @@ impl Record {
         &self,
         access: Access,
         waited: u64,
+        thread: String,
         at: Option<Place>,
-        held: Option<u64>,
+        holder: Option<Holder>,
     ) -> LongWait {
         LongWait {
             lock: self.name.to_string(),
             access,
             waited: Duration::from_nanos(waited),
-            held: held.map(Duration::from_nanos),
+            held: None,
+            thread,
             at,
+            holder,
+            ongoing: false,
+            left_out: 0,
         }
+    }
+
+    /// Tells of waits that have not ended and are long, each once.
+    pub(super) fn tell_long_waits(&self) {
+        if !long_wait::is_on() || self.waiters.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let now = Native::now();
+        for (place, wait, at) in self.waits() {
+            let waited = now.saturating_sub(wait.since);
+            if long_wait::is_long(waited) && self.readers.is_to_tell(place, wait) {
+                let holder = self
+                    .holder()
+                    .map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
+                let (access, thread) = (wait.want.access(), name_of(place));
+                let told = self.long_wait(access, waited, thread, at, holder);
+                LongWait { ongoing: true, ..told }.tell();
+            }
+        }
+    }
+
+    /// Waits that have not ended: whose, by its place; which; and from where.
+    pub(super) fn waits(&self) -> Vec<(usize, Waits, Option<Place>)> {
+        if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let wait = |(place, hold): (usize, &Hold)| hold.wait().map(|(wait, at)| (place, wait, at));
+        self.readers.all().into_iter().filter_map(wait).collect()
+    }
+
+    /// Holds that have not ended: whose, by its place; in which way; and the hold.
+    pub(super) fn holds(&self) -> Vec<(usize, Access, Holds)> {
+        let reader = |(place, hold): (usize, &Hold)| Some((place, Access::Read, hold.held()?));
+        let writer = self.writer.held().map(|hold| (hold.by, Access::Write, hold));
+        self.readers.all().into_iter().filter_map(reader).chain(writer).collect()
+    }
+
+    /// One of them: the writer's, if there is a writer.
+    fn holder(&self) -> Option<(usize, Holds)> {
+        self.holds().pop().map(|(place, _, hold)| (place, hold))
+    }
+
+    /// How long a hold has lasted: if it is not timed, while somebody has waited.
+    pub(super) fn lasts(&self, hold: &Holds, now: u64) -> Option<Duration> {
+        // Acquire: as in `end`.
+        let is_waited_for = || self.waiters.waiting.load(Ordering::Acquire) != 0;
+        let waited = || is_waited_for().then(|| self.waiters.since.load(Ordering::Relaxed));
+        hold.began.or_else(waited).map(|since| Duration::from_nanos(now.saturating_sub(since)))
+    }
+
+    /// Counts what `other` has counted, too.
+    pub(super) fn absorb(&self, other: &Self) {
+        self.writer.absorb(other.writer.count());
+        self.other_reads.fetch_add(other.count_reads(), Ordering::Relaxed);
+        for (side, other) in self.sides.iter().zip(&other.sides) {
+            side.absorb(other);
+        }
+        self.conditions.absorb(&other.conditions);
+        self.longest_condition.absorb(&other.longest_condition);
+    }
+
+    fn count_reads(&self) -> u64 {
+        let counted = self.readers.all().iter().map(|(_, hold)| hold.count()).sum::<u64>();
+        counted + self.other_reads.load(Ordering::Relaxed)
     }
 
     /// The numbers as they are now.
     pub(super) fn stats(&self) -> LockStats {
-        let reads = self.readers.all().iter().map(|hold| hold.count()).sum::<u64>()
-            + self.other_reads.load(Ordering::Relaxed);
         LockStats {
             name: self.name.to_string(),
-            reads: self.side(Access::Read).stats(reads),
+            locks: 0,
+            reads: self.side(Access::Read).stats(self.count_reads()),
             writes: self.side(Access::Write).stats(self.writer.count()),
             conditions: self.conditions.times(),
             longest_condition: self.longest_condition.get(),
@@ -327,6 +443,20 @@ impl Side {
         }
     }
 
+    fn absorb(&self, other: &Self) {
+        self.waited.absorb(&other.waited);
+        self.held.absorb(&other.held);
+        for (to, from) in
+            [(&self.given_up, &other.given_up), (&self.passed_over, &other.passed_over)]
+        {
+            to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let most = other.most_passed_over.load(Ordering::Relaxed);
+        self.most_passed_over.fetch_max(most, Ordering::Relaxed);
+        self.longest_wait.absorb(&other.longest_wait);
+        self.longest_hold.absorb(&other.longest_hold);
+    }
+
     fn stats(&self, acquisitions: u64) -> SideStats {
         SideStats {
             acquisitions,
@@ -337,6 +467,8 @@ impl Side {
             longest_wait: self.longest_wait.get(),
             held: self.held.times(),
             longest_hold: self.longest_hold.get(),
+            waiting: Vec::new(),
+            held_now: Vec::new(),
         }
     }
 }
@@ -345,7 +477,16 @@ impl LongestSlot {
     /// The calling thread has taken `ns`, from `at`.
     fn put(&self, ns: u64, at: Option<Place>) {
         let time = Duration::from_nanos(ns);
-        let longest = Longest { time, thread: thread_name(), at, name: None };
+        self.keep(Longest { time, thread: thread_name(), at, name: None });
+    }
+
+    fn absorb(&self, other: &Self) {
+        if let Some(longest) = other.get() {
+            self.keep(longest);
+        }
+    }
+
+    fn keep(&self, longest: Longest) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|slot| slot.time < longest.time) {
             *slot = Some(longest);

@@ -2,20 +2,57 @@
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use std::collections::BTreeMap;
+use std::boxed::Box;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::collecting::is_collecting;
+use super::ongoing::Ongoing;
 use super::record::Record;
-use super::snapshot::Snapshot;
+use super::snapshot::{LockStats, Snapshot};
 
 /// By their numbers, in the order in which they were made.
 type Numbered<T> = BTreeMap<u64, Arc<T>>;
 
-static RECORDS: Mutex<Numbered<Record>> = Mutex::new(BTreeMap::new());
+static RECORDS: Mutex<Records> =
+    Mutex::new(Records { live: BTreeMap::new(), gone: BTreeMap::new(), names: BTreeSet::new() });
 
-fn records() -> MutexGuard<'static, Numbered<Record>> {
+struct Records {
+    live: Numbered<Record>,
+    /// What locks that are gone have counted, by their name.
+    gone: BTreeMap<Box<str>, Record>,
+    /// Names that are not in the program's text. They stay.
+    names: BTreeSet<&'static str>,
+}
+
+/// So many names are kept of locks that are gone; beyond, they count as those of [`OTHERS`].
+const GONE_NAMES: usize = 1000;
+const OTHERS: &str = "(others, dropped)";
+
+impl Records {
+    /// The lock is gone.
+    fn remove(&mut self, record: &Record) {
+        self.live.remove(&record.number);
+        let is_kept = self.gone.len() < GONE_NAMES || self.gone.contains_key(&record.name);
+        let name = if is_kept { &*record.name } else { OTHERS };
+        let gone = self.gone.entry(name.into()).or_insert_with(|| Record::new(0, name));
+        gone.absorb(record);
+    }
+}
+
+/// The same text, for ever.
+pub(super) fn kept(name: &str) -> &'static str {
+    let names = &mut records().names;
+    if let Some(kept) = names.get(name) {
+        return kept;
+    }
+    let kept: &'static str = Box::leak(name.into());
+    names.insert(kept);
+    kept
+}
+
+fn records() -> MutexGuard<'static, Records> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -27,15 +64,43 @@ fn add<T>(all: &mut Numbered<T>, make: impl FnOnce(u64) -> T) -> Arc<T> {
     made
 }
 
-/// The statistics of all named locks that were used, and still exist.
+/// The statistics of all named locks that were used, by name; those that were dropped count, too.
+///
+/// Waits that are long for [`on_long_wait`](super::on_long_wait) and have not ended are told.
 ///
 /// It takes a lock that is otherwise taken when a named lock is used first, and when it is dropped;
 /// threads that use the locks are not held up. In the child of a fork it may wait for ever if another
 /// thread of the parent held that lock.
 pub fn snapshot() -> Snapshot {
-    // The numbers are read without the lock.
-    let all: Vec<_> = records().values().cloned().collect();
-    Snapshot::new(all.iter().map(|record| record.stats()).collect())
+    let mut sums = BTreeMap::new();
+    let live: Vec<_> = {
+        let records = records();
+        for (name, gone) in &records.gone {
+            add_up(&mut sums, name, gone, 0);
+        }
+        records.live.values().cloned().collect()
+    };
+    // The other numbers are read without the lock.
+    for record in &live {
+        record.tell_long_waits();
+        add_up(&mut sums, &record.name, record, 1);
+    }
+    let stats = |(record, locks): (Record, usize)| LockStats { locks, ..record.stats() };
+    let mut stats: Vec<_> = sums.into_values().map(stats).collect();
+    let deadlocks = Ongoing::look(&live).put(&mut stats);
+    Snapshot::new(stats, deadlocks)
+}
+
+/// Adds what one record of this name has counted.
+fn add_up(
+    sums: &mut BTreeMap<Box<str>, (Record, usize)>,
+    name: &str,
+    record: &Record,
+    locks: usize,
+) {
+    let (sum, count) = sums.entry(name.into()).or_insert_with(|| (Record::new(0, name), 0));
+    sum.absorb(record);
+    *count += locks;
 }
 
 /// The statistics that belong to one lock, once there are any. Zero bytes are none.
@@ -86,11 +151,13 @@ impl Statistics {
     pub fn make(&self, name: &str) -> &Record {
         let mut records = records();
         if self.get().is_none() {
-            let record = add(&mut records, |number| Record::new(number, name));
+            let record = add(&mut records.live, |number| Record::new(number, name));
             // Release: pairs with `get`.
             self.0.store(Arc::into_raw(record).cast_mut(), Ordering::Release);
         }
         drop(records);
+        #[cfg(all(target_os = "linux", not(miri)))]
+        super::file::begin();
         // SAFETY: as in `get`.
         unsafe { &*self.0.load(Ordering::Acquire) }
     }
@@ -102,7 +169,7 @@ impl Drop for Statistics {
         if record.addr() > NEVER.addr() {
             // SAFETY: the reference that `make` kept.
             let record = unsafe { Arc::from_raw(record) };
-            records().remove(&record.number);
+            records().remove(&record);
         }
     }
 }

@@ -132,7 +132,8 @@ impl<'a, P: System> Wait<'a, P> {
     }
 
     /// Whether the wait may end without success.
-    pub(crate) const fn can_end(&self) -> bool {
+    #[doc(hidden)] // for libfairlock
+    pub const fn can_end(&self) -> bool {
         self.is_attempt() || self.cancel.is_some()
     }
 

@@ -3,6 +3,7 @@
 mod both;
 mod keys;
 mod library;
+mod named;
 pub mod profile;
 mod program;
 mod report;
@@ -212,7 +213,9 @@ impl Targets {
         let profile = Profile::read(folder, pid)?.with(doing);
         let threads = threads.with(profile.totals());
         let verdict = profile.verdict(threads.document().as_ref());
-        Page::Stderr.show(&(verdict + &threads.text() + &profile.text(explained, width)))?;
+        let named = named::text(folder);
+        let text = verdict + &threads.text() + &profile.text(explained || named.is_some(), width);
+        Page::Stderr.show(&(text + &named.unwrap_or_default()))?;
         let is_deadlocked = !profile.deadlocks().is_empty();
         let command = || command_line(&flags.program);
         let to = |target: Option<Target>, write: &dyn Fn(&Target) -> Result<(), Error>| {

@@ -25,6 +25,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
+use super::named;
 use super::threads::{Activities, Threads, Totals, monotonic_ns};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -59,11 +60,15 @@ fn is_record(path: &Path) -> bool {
     open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
 }
 
-/// The files of a folder.
+/// The files of a folder, but for the tables of named locks.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
     let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
-    Ok(entries.map_err(cannot)?.into_iter().map(|entry| entry.path()).collect())
+    let paths = entries.map_err(cannot)?.into_iter().map(|entry| entry.path());
+    let is_table = |path: &Path| {
+        named::ENDS.iter().any(|end| path.as_os_str().as_encoded_bytes().ends_with(end.as_bytes()))
+    };
+    Ok(paths.filter(|path| !is_table(path)).collect())
 }
 
 /// What a program and its children recorded.
