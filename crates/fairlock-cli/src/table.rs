@@ -28,6 +28,7 @@ const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what t
 /// The table of one workload's rows, at most `width` wide; empty if there are none.
 pub fn table(rows: &[Row], width: Option<usize>) -> String {
     let Some(&Row { workload, disturbance, .. }) = rows.first() else { return String::new() };
+    let all = rows;
     let rows: Vec<&Row> = rows.iter().collect();
     let mut out = disturbance.caption();
     out.push_str(&match workload {
@@ -47,18 +48,23 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
     out.push_str(&disturbed(&rows));
     out.push_str(&why::long_waits(&rows, width));
     out.push_str(&events::events(&rows, width));
-    for row in rows.iter().filter(|row| row.error.is_some()) {
-        let why = row.error.as_deref().unwrap_or_default();
-        out.push_str(&format!(
-            "failed: {} {} {} ({}): {why}\n",
-            workload.name(),
-            row.case.name(),
-            row.lock,
-            several(row.threads, "thread")
-        ));
-    }
+    out.push_str(&failures(all));
     out.push('\n');
     out
+}
+
+/// A line for each row whose cell failed.
+pub fn failures<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let line = |row: &Row| {
+        let (workload, case) = (row.workload.name(), row.case.name());
+        let threads = several(row.threads, "thread");
+        Some(format!(
+            "failed: {workload} {case} {} ({threads}): {}\n",
+            row.lock,
+            row.error.as_ref()?
+        ))
+    };
+    rows.into_iter().filter_map(line).collect()
 }
 
 fn handoff(rows: &[&Row], width: Option<usize>) -> String {
