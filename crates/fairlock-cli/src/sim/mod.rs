@@ -13,7 +13,7 @@ mod null;
 mod order;
 mod plan;
 mod pool;
-mod published;
+pub mod published;
 mod real;
 mod rows;
 mod score;
