@@ -1,4 +1,4 @@
-//! How a lock decides who goes next.
+//! How a lock decides which thread goes next.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub const FAIRLOCK_READER_SPIN_ON: u32 = 2;
 /// `reader_spin`: every reader may spin, for readers too, which may starve all others.
 pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 3;
 
-/// How a lock decides who goes next, in full. Start from a preset
+/// How a lock decides which thread goes next, in full. Start from a preset
 /// (fairlock_policy_preset) and change what is to be different.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

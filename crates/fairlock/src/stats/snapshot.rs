@@ -162,8 +162,8 @@ impl Snapshot {
     }
 }
 
-/// A table: for each used side of a lock its numbers, and who held it and waited longest; and the
-/// waits at condition variables, `cond`.
+/// A table: for each used side of a lock its numbers, and which threads held it and waited longest;
+/// and the waits at condition variables, `cond`.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.0.iter().map(|lock| lock.name.chars().count()).max().unwrap_or(0).max(4);
