@@ -14,7 +14,7 @@ use crate::interference::Interference;
 pub use crate::layout::or_dash;
 use crate::layout::{Column, Table};
 use crate::row::{Configuration, Figures, Index, Row};
-use crate::sim::published::elsewhere;
+use crate::sim::compare::elsewhere;
 use crate::units::{count, digits, kops, percent, several, time, two_digits};
 
 /// What the column `x best` says, below every table that has it.

@@ -1,7 +1,7 @@
 //! The published figures, and which row each of them belongs to.
 
 use super::grid::{self, HANDOFF_10MS};
-use super::{compare, unknowns};
+use super::unknowns;
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 
@@ -93,13 +93,10 @@ pub fn figure(row: &Row) -> Option<f64> {
     figure_on(row, machine(row)?)
 }
 
-/// What was published of the configuration of a row that was measured here, for another machine: the
-/// figure, and the lock that it is in relation to, if it is no rate.
-pub fn elsewhere(row: &Row) -> Option<(f64, Option<&str>)> {
+/// The published figure of a row's configuration, whatever machine it is of.
+pub fn figure_elsewhere(row: &Row) -> Option<f64> {
     let mut grids = grid::all().filter(|grid| grid.workload == row.workload);
-    let figure = grids.find_map(|grid| figure_on(row, &grid.machine))?;
-    let base = compare::is_relative(row).then(|| compare::baseline(row)).flatten();
-    Some((figure, base.map(|(lock, _)| lock)))
+    grids.find_map(|grid| figure_on(row, &grid.machine))
 }
 
 /// The published figure of the row's configuration on this machine.
@@ -165,8 +162,6 @@ fn direct_io(row: &Row, column: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::rows;
-    use crate::row::tests::measured;
 
     #[test]
     fn every_published_table_is_whole() {
@@ -176,26 +171,6 @@ mod tests {
             let last = lines.iter().map(|line| line[line.len() - 1]);
             assert!(last.skip(1).all(|value| value.parse::<f64>().is_ok()));
         }
-    }
-
-    #[test]
-    fn a_real_row_has_the_published_figure_of_its_configuration_beside_it() {
-        let mut mix = measured("fairlock:no_reader_spin", Case::Mixed, Some([9; 2]), Some([9; 2]));
-        mix.cell.threads = 32;
-        let row = rows(&[mix]).into_iter().find(|row| row.side == Side::All).unwrap();
-        // Of `no_rspin` with 32 threads and 20 pauses.
-        assert_eq!(elsewhere(&row), Some((980e3, None)));
-        assert_eq!(figure(&row), None, "not of this machine");
-        let handoff = |lock: &str, threads| {
-            let (lock, workload) = (lock.to_owned(), Workload::Handoff);
-            Row { lock, workload, case: Case::Sleep, threads, ..row.clone() }
-        };
-        assert_eq!(
-            elsewhere(&handoff("fairlock:unfair", 60)),
-            Some((1.0, Some("fairlock:unfair")))
-        );
-        assert_eq!(elsewhere(&handoff("fairlock:unfair", 59)), None);
-        assert_eq!(elsewhere(&handoff("std", 60)), None);
     }
 
     #[test]
