@@ -14,7 +14,7 @@
 //! | measure | `measure`: this machine, for `doctor` and `calibrate` |
 //! | text | `layout` (tables that fit a terminal), `units`, `output` (stdout, stderr), `json` (files), `written` (reads them) |
 
-// A program is no library for others: `pub` means for the other modules, and `pub(crate)`
+// A program is not a library for others: `pub` means for the other modules, and `pub(crate)`
 // everywhere would say no more.
 #![allow(unreachable_pub)]
 

@@ -446,7 +446,7 @@ mod tests {
             [Workload::ReaderSpin, Workload::ReadMostly, Workload::Range, Workload::Think]
         {
             growth::is_linear(workload, |rows| {
-                // All fall behind: who does is looked at once more.
+                // All fall behind: those that do are looked at again.
                 rows.iter_mut().for_each(|row| row.ratios.ratio_to_best_peer = Some(0.5));
                 let lines = table(rows, None).lines().count();
                 assert!(lines > rows.len() / 3, "{lines} lines");
