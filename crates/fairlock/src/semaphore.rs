@@ -301,7 +301,7 @@ mod tests {
         assert!(semaphore.take(1));
     }
 
-    /// Whoever gives too few leaves the thread asleep, and that known, for the one that gives the rest.
+    /// A thread that gives too few leaves the waiter asleep, and that known, for the one that gives the rest.
     #[test]
     fn permits_that_come_one_by_one_wake_a_thread_that_wants_several() {
         let semaphore = &Semaphore::new(0);

@@ -84,7 +84,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Every thread that holds or waits for a range, for diagnostics: those in the tree by start, then
     /// those in slots, then those that may be overtaken, by arrival. Ranges that come and go
     /// meanwhile may be missed, and one that is held may be listed as two halves. While everybody
-    /// asks for the full range, its holders are listed as one. Whoever waits for them to leave is
+    /// asks for the full range, its holders are listed as one. The thread that waits for them to leave is
     /// then listed as waiting for the full range, even for a part of it;
     /// [tracing](Self::set_traced) ends that.
     pub fn ranges(&self) -> Vec<RangeInfo> {

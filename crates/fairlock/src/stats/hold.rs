@@ -60,7 +60,7 @@ impl fmt::Display for Place {
 /// What is known of a hold while it lasts, and how many there have been. Written by the holder
 /// alone, or, of a place, by its thread; read by others.
 ///
-/// All accesses are relaxed: whoever writes it next comes after by the order of the lock, or of the
+/// All accesses are relaxed: the thread that writes it next comes after by the order of the lock, or of the
 /// thread; to others it is statistics.
 #[repr(align(64))]
 pub(super) struct Hold {
