@@ -265,7 +265,8 @@ fn first_line(args: &[&str]) -> String {
 #[test]
 fn how_much_there_is_to_do_is_said_before_it_is_done() {
     let bench = ["bench", "uncontended", "--case", "read", "--locks", "std", "--secs", "100"];
-    let said = "fairlock: 3 runs take some 5 min; fewer --locks or --quick take less\n";
+    let said = "fairlock: 3 runs take some 5 min (Ctrl-C keeps what is done); fewer --locks or \
+                --quick take less\n";
     assert_eq!(first_line(&bench), said);
     let sim = ["sim", "reader-spin", "--seeds", "2", "--locks", "full,handoff"];
     assert_eq!(first_line(&sim), "fairlock: 84 simulations to do\n");
