@@ -170,7 +170,7 @@ struct timespec;
 #define FAIRLOCK_RANGE_FIFO 1
 
 /**
- * How a lock decides who goes next, in full. Start from a preset
+ * How a lock decides which thread goes next, in full. Start from a preset
  * (fairlock_policy_preset) and change what is to be different.
  */
 typedef struct fairlock_policy_t {
@@ -267,7 +267,7 @@ typedef struct fairlock_mutex_t {
  * A condition variable: threads that hold a mutex wait for others to say that what it
  * guards has changed.
  *
- * First come, first notified. Whoever is notified has the mutex again when its wait
+ * First come, first notified. A thread that is notified has the mutex again when its wait
  * returns. It is woken, and takes the mutex like any thread that comes then; or it queues there
  * asleep, if the mutex is held and was waited for lately. Waits
  * do not return for no reason, and one that ends by itself or from outside has not used a
@@ -421,7 +421,7 @@ typedef struct fairlock_stats_t {
   uint64_t passed_over;
   uint64_t most_passed_over;
   /**
-   * How long it took to have the lock, or to give up, where it was not free at once: all waits.
+   * How long it took to have the lock, or to give up, where it was not free immediately: all waits.
    */
   struct fairlock_times_t waited;
   /**
@@ -813,7 +813,7 @@ FAIRLOCK_NOTHROW;
  * 8. Not needed for one that was initialised statically, or is zero.
  *
  * * 0: `*mutex` is a mutex, whatever it was before.
- * * EINVAL: `mutex` is null or misaligned, or there is no such batch size.
+ * * EINVAL: `mutex` is null or misaligned, or no lock has this batch size.
  */
 FAIRLOCK_API
 int fairlock_mutex_init(struct fairlock_mutex_t *mutex,
@@ -1092,7 +1092,7 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_sem_destroy(struct fairlock_sem_t *sem) FAIRLOCK_NOTHROW;
 
 /**
- * Takes `count` permits at once; blocks until it has them.
+ * Takes `count` permits together; blocks until it has them.
  *
  * * 0: the caller has the permits.
  * * EINVAL: not a semaphore.
@@ -1224,7 +1224,7 @@ int fairlock_range_lock_policy(const struct fairlock_range_lock_t *lock,
 FAIRLOCK_NOTHROW;
 
 /**
- * Writes down who holds and who waits for which ranges, for diagnostics, to `ranges`,
+ * Writes down which threads hold and wait for which ranges, for diagnostics, to `ranges`,
  * which has room for `room` of them. Returns how many there are, which may be more; 0 if
  * it is not a lock. Ranges that come and go meanwhile may be missed.
  */
@@ -1235,7 +1235,7 @@ size_t fairlock_range_lock_ranges(const struct fairlock_range_lock_t *lock,
 FAIRLOCK_NOTHROW;
 
 /**
- * Notes who takes a range and since when, for fairlock_range_lock_ranges, or no longer.
+ * Notes which thread takes a range and since when, for fairlock_range_lock_ranges, or no longer.
  * Locking is slower meanwhile. Off at first.
  *
  * * 0: done.
@@ -1668,7 +1668,7 @@ FAIRLOCK_NOTHROW;
  * that have been destroyed.
  *
  * * 0: done.
- * * ENOENT: there never was such a lock.
+ * * ENOENT: no lock has this name.
  * * EINVAL: `name` or `stats` is null.
  */
 FAIRLOCK_API

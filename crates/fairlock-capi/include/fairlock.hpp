@@ -103,7 +103,7 @@ inline void check(int code) {
     }
 }
 
-/* Whether it was taken; `given_up` says that it was not, and is no error. */
+/* Whether it was taken; `given_up` says that it was not, and is not an error. */
 inline bool taken(int code, int given_up) {
     if (code == given_up) {
         return false;
@@ -226,7 +226,7 @@ class stop_as_cancel {
 } // namespace detail
 #endif
 
-/* How a shared_mutex decides who goes next: see fairlock.h. */
+/* How a shared_mutex decides which thread goes next: see fairlock.h. */
 enum class preset : std::uint32_t {
     default_policy = FAIRLOCK_DEFAULT,
     unfair = FAIRLOCK_UNFAIR,
@@ -658,7 +658,7 @@ template <std::ptrdiff_t LeastMaxValue = UINT32_MAX> class counting_semaphore {
         auto const count = static_cast<std::uint32_t>(update);
         detail::check(countable ? fairlock_sem_post(&native_, count) : EOVERFLOW);
     }
-    /* With `count`, here and below, beyond the standard: so many at once. */
+    /* With `count`, here and below, beyond the standard: so many together. */
     void acquire(std::uint32_t count = 1) { detail::check(fairlock_sem_wait(&native_, count)); }
     bool try_acquire(std::uint32_t count = 1) noexcept {
         return fairlock_sem_try_wait(&native_, count) == 0;

@@ -16,7 +16,7 @@ use crate::mutex::fairlock_mutex_t;
 /// A condition variable: threads that hold a mutex wait for others to say that what it
 /// guards has changed.
 ///
-/// First come, first notified. Whoever is notified has the mutex again when its wait
+/// First come, first notified. A thread that is notified has the mutex again when its wait
 /// returns. It is woken, and takes the mutex like any thread that comes then; or it queues there
 /// asleep, if the mutex is held and was waited for lately. Waits
 /// do not return for no reason, and one that ends by itself or from outside has not used a

@@ -182,7 +182,7 @@ impl Fixed {
 /// 8. Not needed for one that was initialised statically, or is zero.
 ///
 /// * 0: `*mutex` is a mutex, whatever it was before.
-/// * EINVAL: `mutex` is null or misaligned, or there is no such batch size.
+/// * EINVAL: `mutex` is null or misaligned, or no lock has this batch size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch: u32) -> c_int {
     let made = fairlock_mutex_t::preset(batch).ok_or(Errno::INVALID);

@@ -1,4 +1,4 @@
-//! How a lock decides who goes next.
+//! How a lock decides which thread goes next.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Policy {
     pub(crate) const DEFAULT: Self = Self::Default(fairlock::Policy::DEFAULT);
 }
 
-/// How a lock decides who goes next, in full. Start from a preset
+/// How a lock decides which thread goes next, in full. Start from a preset
 /// (fairlock_policy_preset) and change what is to be different.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

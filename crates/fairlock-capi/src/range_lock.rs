@@ -150,7 +150,7 @@ pub unsafe extern "C" fn fairlock_range_lock_policy(
     status(unsafe { home::get(lock) }.and_then(look))
 }
 
-/// Writes down who holds and who waits for which ranges, for diagnostics, to `ranges`,
+/// Writes down which threads hold and wait for which ranges, for diagnostics, to `ranges`,
 /// which has room for `room` of them. Returns how many there are, which may be more; 0 if
 /// it is not a lock. Ranges that come and go meanwhile may be missed.
 #[unsafe(no_mangle)]
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn fairlock_range_lock_ranges(
     all.len()
 }
 
-/// Notes who takes a range and since when, for fairlock_range_lock_ranges, or no longer.
+/// Notes which thread takes a range and since when, for fairlock_range_lock_ranges, or no longer.
 /// Locking is slower meanwhile. Off at first.
 ///
 /// * 0: done.

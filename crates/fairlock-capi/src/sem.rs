@@ -68,7 +68,7 @@ pub unsafe extern "C" fn fairlock_sem_destroy(sem: *mut fairlock_sem_t) -> c_int
     status(unsafe { home::destroy(sem, |sem| !sem.has_waiters()) })
 }
 
-/// Takes `count` permits at once; blocks until it has them.
+/// Takes `count` permits together; blocks until it has them.
 ///
 /// * 0: the caller has the permits.
 /// * EINVAL: not a semaphore.

@@ -37,7 +37,7 @@ pub struct fairlock_stats_t {
     /// most.
     pub passed_over: u64,
     pub most_passed_over: u64,
-    /// How long it took to have the lock, or to give up, where it was not free at once: all waits.
+    /// How long it took to have the lock, or to give up, where it was not free immediately: all waits.
     pub waited: fairlock_times_t,
     /// How long it was held: of each thread's acquisitions (of all, to write) one of 64. But the
     /// longest is of all that somebody waited for, too.
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn fairlock_mutex_set_name(
 /// that have been destroyed.
 ///
 /// * 0: done.
-/// * ENOENT: there never was such a lock.
+/// * ENOENT: no lock has this name.
 /// * EINVAL: `name` or `stats` is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_stats_get(

@@ -20,13 +20,17 @@ use crate::{json, names, sim, torture};
 
 /// Measures and compares locks.
 ///
-/// Without a subcommand: who starves whom on this machine. The first table appears after seven
-/// seconds, the last within a minute.
+/// Without a subcommand: which locks make threads wait longest on this machine, on one screen,
+/// after half a minute.
 #[derive(Parser)]
 #[command(name = "fairlock", version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Also run our other policies and each side alone; first show all columns, and why waits were
+    /// long
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     pub flags: Flags,
 }

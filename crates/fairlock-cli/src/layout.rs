@@ -1,4 +1,4 @@
-//! Tables for people, and what a table loses where there is no room for it. Until the table fits,
+//! Tables for people, and what a table loses where it has no room. Until the table fits,
 //! these go, in this order: `fairlock:` before the names of our locks; columns that say what was
 //! run, not what came of it, which move to a line above the rows they are the same for; names of any
 //! length, which get lines of their own if leaving out columns would not be enough; other columns,
@@ -79,7 +79,7 @@ impl Column {
         Self { loses: Loses::Line, ..Self::name(head) }
     }
 
-    /// A column that is left out where there is no room for it, the lowest rank first.
+    /// A column that is left out where it has no room, the lowest rank first.
     pub fn rank(self, rank: u8) -> Self {
         Self { loses: Loses::All(rank), ..self }
     }
@@ -258,7 +258,7 @@ impl Table {
         ranks.min().map(Loses::All)
     }
 
-    /// The last column of names, if there is no room for it however many columns are left out.
+    /// The last column of names, if it has no room however many columns are left out.
     fn next_line(&self, width: Option<usize>) -> Option<usize> {
         let needed = self.width_with(|column| !matches!(column.loses, Loses::All(_)));
         let is_too_much = width.is_some_and(|width| needed > width);

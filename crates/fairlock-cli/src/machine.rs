@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::clock::{Clock, calibrate_busy};
 use crate::peers;
+use crate::units::several;
 
 /// The `machine` object of the results.
 #[derive(Clone, Debug, Serialize)]
@@ -53,6 +54,18 @@ impl Machine {
     /// With the versions of the locks that are measured on it.
     pub fn with_peers(self) -> Self {
         Self { peers: peers::versions(), ..self }
+    }
+
+    /// The machine in few words behind others, in one line of at most so many columns.
+    pub fn short_line(&self, before: &str, width: usize) -> String {
+        let mut system = self.system.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+        if let Some(version) = self.peers.get("pthread") {
+            system += &format!(", glibc {version}");
+        }
+        let cpus = several(self.cpus, "CPU");
+        let room = width.saturating_sub(before.len() + cpus.len() + system.len() + " (), .".len());
+        let model: String = self.cpu_model.chars().take(room).collect();
+        format!("{before}{cpus} ({}), {system}.", model.trim_end())
     }
 
     /// The machine in one line, for people.

@@ -10,11 +10,11 @@
 //! | plan | `plan`: from flags to cells; `plan::given` checks, `plan::cells` makes. Of `sim`: `sim::plan`, `sim::grid` |
 //! | run | `runner`: a cell in a child process, or jobs in threads. `preload::linux`: a program with our locks |
 //! | rows | `row`: figures of what was measured, and relations between rows; `results`: rows read back |
-//! | show | `table` (a table for each workload), `verdict`, `report` (pages, pictures), `compare` |
+//! | show | `screen` (the first one), `table` (a table for each workload), `report` (pages, pictures), `compare` |
 //! | measure | `measure`: this machine, for `doctor` and `calibrate` |
 //! | text | `layout` (tables that fit a terminal), `units`, `output` (stdout, stderr), `json` (files), `written` (reads them) |
 
-// A program is no library for others: `pub` means for the other modules, and `pub(crate)`
+// A program is not a library for others: `pub` means for the other modules, and `pub(crate)`
 // everywhere would say no more.
 #![allow(unreachable_pub)]
 
@@ -37,13 +37,13 @@ mod report;
 mod results;
 mod row;
 mod runner;
+mod screen;
 mod sim;
 mod snapshot;
 mod table;
 mod torture;
 mod units;
 mod usage;
-mod verdict;
 mod written;
 
 use std::collections::BTreeMap;
@@ -61,6 +61,7 @@ use args::{Cli, Command, MachinesCommand};
 use cell::Kind;
 use error::Error;
 use output::{Page, complain, print};
+use plan::Extent;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::usage(&error),
     };
     let result = match cli.command {
-        None => bench::main_job(&cli.flags),
+        None => bench::main_job(&cli.flags, if cli.all { Extent::All } else { Extent::Screen }),
         Some(Command::Bench { workloads, flags }) => bench::bench(&workloads, &flags),
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),

@@ -15,7 +15,7 @@ pub enum Page {
     Stderr,
 }
 
-/// The room for a screen; where there is no bound, none.
+/// The room for a screen; none where nothing bounds it.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // used by `top`
 pub struct Room {
@@ -32,8 +32,8 @@ impl Room {
 }
 
 impl Page {
-    /// The number of columns: what the variable COLUMNS says, or else what the terminal has. In a
-    /// pipe or a file there is no bound.
+    /// The number of columns: what the variable COLUMNS says, or else what the terminal has. A
+    /// pipe or a file has no bound.
     pub fn width(self) -> Option<usize> {
         self.size("COLUMNS", |(Width(columns), _)| columns)
     }
@@ -142,7 +142,7 @@ mod closed {
     }
 }
 
-/// Writes to stdout, as it is. A reader that has gone (`| head`) is no error.
+/// Writes to stdout, as it is. A reader that has gone (`| head`) is not an error.
 pub fn print(bytes: &[u8]) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     if closed::stdout() {

@@ -24,22 +24,26 @@ use cells::Makings;
 use given::{check, parse_workloads};
 pub use given::{check_overcommit, check_program, check_scenario, once, or_default, within};
 
-/// The locks of the main job: ours, and peers that need no system package.
+/// The locks of the first screen: ours, and those that programs use.
 const MAIN_LOCKS: &[&str] = &[
     "fairlock:rwlock",
-    "fairlock:unfair",
-    "fairlock:handoff",
-    "fairlock:no_reader_spin",
-    "fairlock:writer_phase",
-    "std",
-    "parking_lot",
-    "parking_lot:fair",
+    "fairlock:mutex",
     "parking_lot_0.12",
+    "parking_lot",
+    "std",
     #[cfg(target_os = "linux")]
     "pthread",
     #[cfg(target_os = "linux")]
     "pthread:writer",
+    "parking_lot:fair",
 ];
+
+/// Our policies, which it shows if asked for all.
+const POLICIES: [&str; 4] =
+    ["fairlock:unfair", "fairlock:handoff", "fairlock:no_reader_spin", "fairlock:writer_phase"];
+
+/// The threads at its mutex.
+const MUTEX_THREADS: usize = 32;
 
 /// A part of a plan, shown as one table: one workload with its defaults.
 struct Part<'a> {
@@ -70,21 +74,42 @@ pub fn bench(workloads: &[String], flags: &Flags) -> Result<runner::Plan, Error>
     build(&parts, all, flags, 3)
 }
 
-/// The plan of the main job: the starvation table of this machine. First comes what shows in a few
-/// seconds who starves whom.
-pub fn main_job(flags: &Flags) -> Result<runner::Plan, Error> {
+/// How much the command without a workload runs.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Extent {
+    Screen,
+    All,
+}
+
+/// The plan of the first screen. With [`Extent::All`], also our policies, and each side of readers and writers
+/// alone: once, as that takes longer.
+pub fn main_job(flags: &Flags, extent: Extent) -> Result<runner::Plan, Error> {
+    let all = extent == Extent::All;
+    if !all {
+        given::check_main(flags)?;
+    }
     // 96 threads need longer than 8 until each has had a CPU several times.
     let mixes: &[(&[usize], f64)] =
         if flags.threads.is_empty() { &[(&[8], 0.15), (&[96], 0.4)] } else { &[(&[], 0.4)] };
+    let cases: &[Case] = if all { &reader_spin::CASES } else { &[Case::Mixed] };
     let mixes = mixes.iter().map(|&(threads, secs)| Part {
+        cases,
         threads,
         cs_loads: &[20],
         secs,
         ..defaults(Workload::ReaderSpin)
     });
-    let handoff = Part { cases: &[Case::Busy], secs: 1.5, ..defaults(Workload::Handoff) };
-    let locks = MAIN_LOCKS.iter().map(|&name| name.to_owned()).collect();
-    build(&mixes.chain([handoff]).collect::<Vec<_>>(), locks, flags, 1)
+    let handoff = Part { cases: &[Case::Busy], secs: 0.5, ..defaults(Workload::Handoff) };
+    let mutex = Part {
+        cases: &[Case::Tiny],
+        threads: &[MUTEX_THREADS],
+        secs: 0.3,
+        ..defaults(Workload::Batch)
+    };
+    let policies: &[&str] = if all { &POLICIES } else { &[] };
+    let locks = MAIN_LOCKS.iter().chain(policies).map(|&name| name.to_owned()).collect();
+    let runs = if all { 1 } else { 3 };
+    build(&mixes.chain([handoff, mutex]).collect::<Vec<_>>(), locks, flags, runs)
 }
 
 fn defaults(workload: Workload) -> Part<'static> {
@@ -191,24 +216,37 @@ mod tests {
     }
 
     #[test]
-    fn the_main_job_shows_within_eight_seconds_who_starves_whom() {
-        let tables = main_job(&Flags::default()).unwrap().tables;
-        let first = &tables[0];
-        assert!(first.iter().all(|cell| cell.workload == Workload::ReaderSpin));
-        let sides_alone = first.iter().filter(|cell| cell.case != Case::Mixed).count();
-        assert_eq!((first.len(), sides_alone), (3 * MAIN_LOCKS.len(), 2 * MAIN_LOCKS.len()));
-        let secs: f64 = first.iter().map(|cell| cell.secs + cell.warm_up_secs()).sum();
-        assert!(secs < 8.0, "{secs} s");
+    fn the_first_screen_takes_half_a_minute_and_its_first_column_four_seconds() {
+        let plan = main_job(&Flags::default(), Extent::Screen).unwrap();
+        let secs = |cells: &[Cell]| {
+            let of_cell = |cell: &Cell| cell.secs + cell.warm_up_secs();
+            f64::from(plan.runs) * cells.iter().map(of_cell).sum::<f64>()
+        };
+        let of_tables: Vec<f64> = plan.tables.iter().map(|cells| secs(cells)).collect();
+        assert!(of_tables[0] < 4.0 && of_tables.iter().sum::<f64>() < 35.0, "{of_tables:?}");
+        assert_eq!(plan.tables.len(), 4);
+        // A mutex has no readers, and the lock of one test is the same product in all.
+        let mutexes: Vec<&str> = plan.tables[3].iter().map(|cell| cell.lock.as_str()).collect();
+        assert!(mutexes.starts_with(&["fairlock:mutex", "parking_lot_0.12"]), "{mutexes:?}");
+        assert!(plan.tables[..3].iter().flatten().all(|cell| cell.lock != "fairlock:mutex"));
     }
 
     #[test]
-    fn the_main_job_runs_a_cell_once_whatever_the_threads() {
+    fn the_first_screen_refuses_flags_that_change_its_tests() {
+        let flags = Flags { threads: vec![4], ..Flags::default() };
+        let error = main_job(&flags, Extent::Screen).err().unwrap().to_string();
+        assert!(error.contains("--threads") && error.contains("--all"), "{error}");
+        assert!(main_job(&flags, Extent::All).is_ok());
+    }
+
+    #[test]
+    fn all_runs_a_cell_once_whatever_the_threads() {
         let flags = Flags { threads: vec![4, 8], ..flags() };
-        let mut cells = main_job(&flags).unwrap().tables.concat();
+        let mut cells = main_job(&flags, Extent::All).unwrap().tables.concat();
         let all = cells.len();
         cells.sort_by_key(|cell| (cell.workload, cell.case, cell.threads));
         cells.dedup_by_key(|cell| (cell.workload, cell.case, cell.threads));
-        assert_eq!((all, cells.len()), (2 * 3 + 2, 2 * 3 + 2));
+        assert_eq!((all, cells.len()), (2 * 3 + 2 + 2, 2 * 3 + 2 + 2));
     }
 
     #[test]

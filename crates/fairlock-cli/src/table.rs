@@ -14,6 +14,7 @@ use crate::interference::Interference;
 pub use crate::layout::or_dash;
 use crate::layout::{Column, Table};
 use crate::row::{Configuration, Figures, Index, Row};
+use crate::sim::compare::elsewhere;
 use crate::units::{count, digits, kops, percent, several, time, two_digits};
 
 /// What the column `x best` says, below every table that has it.
@@ -25,9 +26,14 @@ const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what t
      1 = each does half\nx best: total in relation to the fastest peer of this run that starves \
      nobody and scores 0.5 or more";
 
+/// What the column `publ.` says.
+const PUBLISHED: &str = "publ.: as published of another machine, which `fairlock sim` simulates: \
+     docs/proposals.md";
+
 /// The table of one workload's rows, at most `width` wide; empty if there are none.
 pub fn table(rows: &[Row], width: Option<usize>) -> String {
     let Some(&Row { workload, disturbance, .. }) = rows.first() else { return String::new() };
+    let all = rows;
     let rows: Vec<&Row> = rows.iter().collect();
     let mut out = disturbance.caption();
     out.push_str(&match workload {
@@ -47,18 +53,23 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
     out.push_str(&disturbed(&rows));
     out.push_str(&why::long_waits(&rows, width));
     out.push_str(&events::events(&rows, width));
-    for row in rows.iter().filter(|row| row.error.is_some()) {
-        let why = row.error.as_deref().unwrap_or_default();
-        out.push_str(&format!(
-            "failed: {} {} {} ({}): {why}\n",
-            workload.name(),
-            row.case.name(),
-            row.lock,
-            several(row.threads, "thread")
-        ));
-    }
+    out.push_str(&failures(all));
     out.push('\n');
     out
+}
+
+/// A line for each row whose cell failed.
+pub fn failures<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let line = |row: &Row| {
+        let (workload, case) = (row.workload.name(), row.case.name());
+        let threads = several(row.threads, "thread");
+        Some(format!(
+            "failed: {workload} {case} {} ({threads}): {}\n",
+            row.lock,
+            row.error.as_ref()?
+        ))
+    };
+    rows.into_iter().filter_map(line).collect()
 }
 
 fn handoff(rows: &[&Row], width: Option<usize>) -> String {
@@ -132,6 +143,7 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
             (Column::name("side"), &side),
             (Column::figure("threads").shared(), &threads),
             (Column::figure("kop/s"), &rate),
+            (Column::figure("publ.").rank(4), &published),
             (Column::figure("min-max").rank(1), &spread),
             (Column::figure("x best").rank(4), &ratio),
             (Column::figure("x rwsem").rank(2), &|row| {
@@ -142,7 +154,8 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
             (Column::figure("longest").rank(5), &longest),
         ],
     );
-    table.titled("range: threads that lock ranges and work", RANGE_MARKS, width)
+    let title = "range: threads that lock ranges and work";
+    beside_published(table, title, RANGE_MARKS, rows, width)
 }
 
 /// The table of how fast a lock is, for whom, and how long waits are. The first columns say in
@@ -154,10 +167,11 @@ fn who_gets_it(
     width: Option<usize>,
 ) -> String {
     let lead = configuration.iter().map(|&(head, cell)| (Column::name(head).shared(), cell));
-    let figures: [(Column, Cell<'_>); 13] = [
+    let figures: [(Column, Cell<'_>); 14] = [
         (Column::lock(), &marked),
         (Column::figure("threads").shared(), &threads),
         (Column::figure("kop/s"), &rate),
+        (Column::figure("publ.").rank(4), &published),
         (Column::figure("min-max").rank(1), &spread),
         (Column::figure("x best").rank(6), &ratio),
         (Column::figure("fewest").rank(3), &|row| or_dash(row.figures.min_ops, count)),
@@ -169,7 +183,8 @@ fn who_gets_it(
         (Column::figure("p99.9").rank(4), &|row| or_dash(row.figures.wait_p999_ns, time)),
         (Column::figure("longest"), &longest),
     ];
-    Table::with(rows.iter().copied(), lead.chain(figures)).titled(title, MARK, width)
+    let table = Table::with(rows.iter().copied(), lead.chain(figures));
+    beside_published(table, title, MARK, rows, width)
 }
 
 fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
@@ -187,6 +202,7 @@ fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
             (Column::figure("pauses").shared(), &pauses),
             (Column::lock(), &marked),
             (Column::figure("kop/s"), &|row| mixed(row, all, rate)),
+            (Column::figure("publ.").rank(3), &|row| mixed(row, all, published)),
             (Column::figure("x best").rank(4), &|row| mixed(row, all, ratio)),
             (Column::figure("score"), &|row| mixed(row, all, score)),
             (Column::figure("read").rank(2), &|row| mixed(row, read, rate)),
@@ -201,7 +217,8 @@ fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
             (Column::figure("w").rank(1), &|row| or_dash(of(row, Case::WriterAlone, write), rate)),
         ],
     );
-    table.titled("reader-spin: half readers, half writers", MARK_AND_SCORE, width)
+    let title = "reader-spin: half readers, half writers";
+    beside_published(table, title, MARK_AND_SCORE, rows, width)
 }
 
 fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
@@ -212,6 +229,7 @@ fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
             (Column::name("side"), &side),
             (Column::lock(), &marked),
             (Column::figure("MB/s"), &|row| or_dash(row.figures.mb_per_s, digits)),
+            (Column::figure("publ.").rank(3), &published),
             (Column::figure("x best").rank(4), &ratio),
             (Column::figure("of alone"), &|row| relation(row.figures.share_of_alone)),
             (Column::figure("score").rank(3), &score),
@@ -226,7 +244,7 @@ fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
     );
     let on = rows.iter().find_map(|row| row.file_system.as_deref()).unwrap_or("unknown");
     let title = format!("direct-io: 4 KiB O_DIRECT append and tail, file system {on}");
-    table.titled(&title, MARK_AND_SCORE, width)
+    beside_published(table, &title, MARK_AND_SCORE, rows, width)
 }
 
 fn uncontended(rows: &[&Row], width: Option<usize>) -> String {
@@ -260,6 +278,34 @@ fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
         ],
     );
     table.titled("read-mostly: 99.9 % reads", MARK, width)
+}
+
+/// The table under its title; without the published figures if there are none.
+fn beside_published(
+    mut table: Table,
+    title: &str,
+    note: &str,
+    rows: &[&Row],
+    width: Option<usize>,
+) -> String {
+    let note = if rows.iter().any(|row| elsewhere(row).is_some()) {
+        format!("{note}\n{PUBLISHED}")
+    } else {
+        table.leave_out("publ.");
+        note.to_owned()
+    };
+    table.titled(title, &note, width)
+}
+
+/// What was published of a row's configuration.
+fn published(row: &Row) -> String {
+    or_dash(elsewhere(row), |(figure, base)| match (base, row.figures.mb_per_s) {
+        (Some(base), _) => {
+            format!("{} x {}", two_digits(figure), base.rsplit(':').next().unwrap_or(base))
+        }
+        (None, Some(_)) => digits(figure),
+        (None, None) => kops(figure),
+    })
 }
 
 /// What a column shows of a row.
@@ -400,7 +446,7 @@ mod tests {
             [Workload::ReaderSpin, Workload::ReadMostly, Workload::Range, Workload::Think]
         {
             growth::is_linear(workload, |rows| {
-                // All fall behind: who does is looked at once more.
+                // All fall behind: those that do are looked at again.
                 rows.iter_mut().for_each(|row| row.ratios.ratio_to_best_peer = Some(0.5));
                 let lines = table(rows, None).lines().count();
                 assert!(lines > rows.len() / 3, "{lines} lines");

@@ -14,6 +14,18 @@ pub fn time(ns: u64) -> String {
     }
 }
 
+/// A time in two digits, or three before the point.
+pub fn roughly(ns: u64) -> String {
+    let (value, unit) = match ns as f64 {
+        ns if ns < 999.5 => (ns, "ns"),
+        ns if ns < 999.5e3 => (ns / 1e3, "us"),
+        ns if ns < 999.5e6 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = usize::from(value < 9.95 && unit != "ns");
+    format!("{value:.digits$} {unit}")
+}
+
 /// Reads for how long to do something, or how often.
 pub fn lasting(text: &str) -> Result<Duration, String> {
     match lasting_or_zero(text)? {

@@ -72,7 +72,7 @@ pub struct CancelToken<P: Platform> {
     state: P::AtomicU32,
     /// The thread that was listed last, as the address of its record; zero if none is.
     first: P::AtomicUsize,
-    /// Held by whoever changes the list.
+    /// Held by the thread that changes the list.
     lock: BatchedTicketLock<P>,
 }
 
@@ -206,7 +206,7 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
 
 impl<'a, P: Platform> Wait<'a, P> {
     /// The same wait, but it also ends, with [`Cancelled`](crate::wait::WaitError::Cancelled), when
-    /// `token` is cancelled; at once if it already is. A wait has one token: a second one replaces
+    /// `token` is cancelled; immediately if it already is. A wait has one token: a second one replaces
     /// the first.
     pub const fn cancellable(mut self, token: &'a CancelToken<P>) -> Self {
         self.cancel = Some(token);

@@ -2,7 +2,7 @@
 //! lock events.
 //!
 //! Counting is off by default, and then costs one relaxed load and a branch, in slow paths only: an
-//! acquisition that succeeds at once counts nothing. There are two ways to count, which may be used
+//! acquisition that succeeds immediately counts nothing. There are two ways to count, which may be used
 //! together:
 //!
 //! * [`set_counting`] counts the events of all locks of the process together,
@@ -22,7 +22,7 @@
 //! static COUNTS: EventCounts = EventCounts::new();
 //! let lock = RwLock::new(0);
 //! lock.set_events(Some(&COUNTS));
-//! *lock.write() += 1; // at once: nothing to count
+//! *lock.write() += 1; // without a wait: nothing to count
 //! assert_eq!(COUNTS.get(Event::SleepWriter), 0);
 //! print!("{COUNTS}");
 //! # }
@@ -228,7 +228,7 @@ impl fmt::Debug for Snapshot {
 
 static GLOBAL: EventCounts = EventCounts::new();
 
-/// Who wants counts. If nobody, every slow path goes on at once.
+/// How many count. Without any, every slow path goes on immediately.
 static LISTENERS: Listeners = Listeners(AtomicU8::new(0));
 
 struct Listeners(AtomicU8);

@@ -26,7 +26,7 @@
 //! code that is generic over `lock_api`, the raw locks are [`RawRwLock`], [`RawRwLockRecursive`]
 //! and [`RawMutex`].
 //!
-//! **From `std`**: remove the `unwrap()`s, since there is no poisoning.
+//! **From `std`**: remove the `unwrap()`s, since locks are never poisoned.
 //!
 //! **From `parking_lot` 0.12**: change the `use` lines, and nothing else; or write `use fairlock as
 //! parking_lot`. All types have the same names as there. The feature `deadlock_detection` adds
@@ -252,7 +252,7 @@ pub use wait::WaitError;
 struct AttemptsMustBeUsed;
 
 /// What other crates of ours use of the locks, and is not documented, is as safe as the rest: safe
-/// code can neither write what belongs to another thread, nor say who holds a lock.
+/// code can neither write what belongs to another thread, nor say which thread holds a lock.
 ///
 /// ```compile_fail
 /// use fairlock::platform::{Native, System};

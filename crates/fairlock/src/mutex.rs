@@ -51,7 +51,7 @@ const _: () = assert!(size_of::<RawMutex>() == 8 + size_of::<Id>());
 /// # Panics
 ///
 /// No method panics. A panic while a guard is alive releases the mutex when it drops the guard;
-/// there is no poisoning. A guard is not `Send`, unless the feature `send_guard` is on. A forgotten
+/// it is never poisoned. A guard is not `Send`, unless the feature `send_guard` is on. A forgotten
 /// guard keeps the mutex locked for ever.
 ///
 /// # Fork
@@ -245,7 +245,7 @@ pub trait MutexExt<R: RawMutexExt, T: ?Sized> {
     /// Takes the lock; gives up when `token` is cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock is
+    /// [`Cancelled`](WaitError::Cancelled); immediately if `token` was cancelled before and the lock is
     /// not free.
     #[track_caller]
     fn lock_cancellable(

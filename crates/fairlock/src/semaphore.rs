@@ -1,6 +1,6 @@
 //! Permits that threads take and give, in the order in which they ask.
 //!
-//! A thread that cannot have its permits at once queues in a ticket lock without batches. The
+//! A thread that cannot have its permits immediately queues in a ticket lock without batches. The
 //! holder of that lock is the *first*, and the only one that looks at the permits while anybody
 //! waits. So many small requests cannot keep a large one waiting.
 //!
@@ -261,7 +261,7 @@ impl fmt::Debug for Semaphore {
 /// Permits of a [`Semaphore`]: gives them back when dropped, on any thread. If it is
 /// [forgotten](core::mem::forget), its permits stay taken until [`Semaphore::release`] adds as
 /// many.
-#[must_use = "gives its permits back at once if it is not kept"]
+#[must_use = "gives its permits back immediately if it is not kept"]
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,
@@ -301,7 +301,7 @@ mod tests {
         assert!(semaphore.take(1));
     }
 
-    /// Whoever gives too few leaves the thread asleep, and that known, for the one that gives the rest.
+    /// A thread that gives too few leaves the waiter asleep, and that known, for the one that gives the rest.
     #[test]
     fn permits_that_come_one_by_one_wake_a_thread_that_wants_several() {
         let semaphore = &Semaphore::new(0);

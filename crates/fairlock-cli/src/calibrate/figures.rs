@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::measure::{Interval, calls, sleep_lateness, transfer, wakes};
 use crate::units::{percent, time};
 
-/// A round is no shorter: shares of the time are counted in steps of 10 ms.
+/// A round is not shorter: shares of the time are counted in steps of 10 ms.
 const ROUND: Duration = Duration::from_secs(1);
 /// For how long a CPU is idle before a wake-up that meets it so: for a moment, and for long.
 const MOMENT: Duration = Duration::from_micros(50);

@@ -169,6 +169,9 @@ fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
         Workload::Batch if flags.overcommit.is_empty() && !flags.threads.is_empty() => {
             once(&flags.threads)
         }
+        Workload::Batch if flags.overcommit.is_empty() && !part.threads.is_empty() => {
+            part.threads.to_vec()
+        }
         Workload::Batch => {
             let cpus = machine::cpus() as f64;
             let threads = |overcommit: f64| ((overcommit * cpus).round() as usize).max(1);

@@ -27,6 +27,22 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     within("--runs", flags.runs.as_slice(), 1..=MOST_RUNS)
 }
 
+/// Checks the flags of the first screen, which has tests of its own.
+pub(super) fn check_main(flags: &Flags) -> Result<(), Error> {
+    let given = [
+        ("--threads", !flags.threads.is_empty()),
+        ("--overcommit", !flags.overcommit.is_empty()),
+        ("--cs-load", !flags.cs_load.is_empty()),
+        ("--case", !flags.case.is_empty()),
+        ("--events", flags.events),
+    ];
+    given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| {
+        Err(Error::usage(format!(
+            "{flag} is not for the first screen: add --all, or name a workload (`fairlock bench`)"
+        )))
+    })
+}
+
 /// Checks threads for each CPU.
 pub fn check_overcommit(given: &[f64], most: f64) -> Result<(), Error> {
     let wrong = given.iter().find(|&&x| !(x > 0.0 && x <= most));

@@ -66,7 +66,7 @@ pub mod growth {
     /// there are: two locks in mixes of a workload. What is done within a configuration is not
     /// counted.
     pub fn is_linear(workload: Workload, work: impl FnOnce(&mut [Row])) {
-        const ROWS: usize = 20_000;
+        const ROWS: usize = 2_000;
         const A_FEW: usize = 20;
         let of_lock = |threads: usize, lock, ops| {
             let mut mix = measured(lock, Case::Mixed, Some([ops; 2]), Some([ops; 2]));

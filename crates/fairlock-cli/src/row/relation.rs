@@ -62,7 +62,7 @@ fn is_mix(row: &Row, index: &Index<'_>) -> bool {
 }
 
 /// A row's speed in relation to the fastest peer of its configuration, and to the fastest that does
-/// the whole job. One side of a mix is no whole job.
+/// the whole job. One side of a mix is not a whole job.
 fn ratios(row: &Row, index: &Index<'_>) -> Ratios {
     if row.side != Side::All && is_mix(row, index) {
         return Ratios::default();
@@ -83,7 +83,7 @@ fn ratios(row: &Row, index: &Index<'_>) -> Ratios {
     }
     let fastest = peers().filter_map(Row::speed).reduce(f64::max);
     let best = peers().filter(|row| sets_the_mark(row)).filter_map(Row::speed).reduce(f64::max);
-    // There is no ratio to a peer that did nothing.
+    // A peer that did nothing gives no ratio.
     let ratio = |to: Option<f64>| finite(row.speed()? / to?);
     Ratios {
         ratio_to_best_peer: ratio(best),

@@ -58,7 +58,10 @@ pub fn run(plan: Plan, mut done: impl FnMut(&[Measured])) -> Result<bool, Error>
     let in_all = f64::from(plan.runs) * plan.tables.iter().flatten().map(secs).sum::<f64>();
     if in_all > WORTH_SAYING_SECS {
         let (runs, in_all) = (bar.length().unwrap_or(0), progress::about(in_all));
-        complain(&format!("{runs} runs take some {in_all}; fewer --locks or --quick take less"));
+        complain(&format!(
+            "{runs} runs take some {in_all} (Ctrl-C keeps what is done); fewer --locks or --quick \
+             take less"
+        ));
     }
     let mut interrupted = false;
 

@@ -54,6 +54,13 @@ fn ratio(own: Option<f64>, other: Option<f64>) -> Option<f64> {
     own.zip(other).map(|(own, other)| own / other).filter(|ratio| ratio.is_finite())
 }
 
+/// What was published of the configuration of a row that was measured here, for another machine: the
+/// figure, and the lock that it is in relation to, if it is not a rate.
+pub fn elsewhere(row: &Row) -> Option<(f64, Option<&str>)> {
+    let base = is_relative(row).then(|| baseline(row)).flatten();
+    Some((published::figure_elsewhere(row)?, base.map(|(lock, _)| lock)))
+}
+
 /// Whether a row has a measured figure beside it.
 pub fn is_real(row: &Row) -> bool {
     row.is_beside(REAL)
@@ -122,5 +129,25 @@ mod tests {
         relate(&mut rows);
         let ratios: Vec<_> = rows.iter().map(|row| row.comparison.ratio_to_baseline).collect();
         assert_eq!(ratios, [Some(1.0); 4]);
+    }
+
+    #[test]
+    fn a_real_row_has_the_published_figure_of_its_configuration_beside_it() {
+        let mut mix = measured("fairlock:no_reader_spin", Case::Mixed, Some([9; 2]), Some([9; 2]));
+        mix.cell.threads = 32;
+        let row = rows(&[mix]).into_iter().find(|row| row.side == Side::All).unwrap();
+        // Of `no_rspin` with 32 threads and 20 pauses.
+        assert_eq!(elsewhere(&row), Some((980e3, None)));
+        assert_eq!(published::figure(&row), None, "not of this machine");
+        let handoff = |lock: &str, threads| {
+            let (lock, workload) = (lock.to_owned(), Workload::Handoff);
+            Row { lock, workload, case: Case::Sleep, threads, ..row.clone() }
+        };
+        assert_eq!(
+            elsewhere(&handoff("fairlock:unfair", 60)),
+            Some((1.0, Some("fairlock:unfair")))
+        );
+        assert_eq!(elsewhere(&handoff("fairlock:unfair", 59)), None);
+        assert_eq!(elsewhere(&handoff("std", 60)), None);
     }
 }

@@ -93,7 +93,7 @@ pub struct SimFlags {
     /// Simulate beside this many busy loops, in threads of their own
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub beside: usize,
-    /// Simulate a host that takes each CPU away for this many percent of the time, 5 ms at once
+    /// Simulate a host that takes each CPU away for this many percent of the time, 5 ms at a time
     /// (or as long as the machine file says)
     #[arg(long, value_name = "PERCENT")]
     pub stolen: Option<f64>,
@@ -111,7 +111,7 @@ pub struct SimFlags {
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
     /// Also write a timeline of the one simulation to this file, for ui.perfetto.dev:
-    /// what each thread does, who runs on each CPU. Some MB for each millisecond; `-` is
+    /// what each thread does, which runs on each CPU. Some MB for each millisecond; `-` is
     /// stdout
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

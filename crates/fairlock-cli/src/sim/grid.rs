@@ -192,7 +192,7 @@ fn handoffs(flags: &SimFlags) -> Vec<Cell> {
     let writers = or_default(&flags.threads, &[handoff::THREADS]).into_iter();
     let sleep = |n| cell(Workload::Handoff, Case::Sleep, (0, n), handoff::PUBLISHED_SECS);
     let mut all: Vec<_> = writers.map(sleep).collect();
-    // One thread is no mix, and is left out unless the mix is named.
+    // One thread is not a mix, and is left out unless the mix is named.
     let fewest = if flags.case.contains(&Case::Mixed) { 0 } else { 2 };
     let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);
     threads.retain(|&n| n >= fewest);

@@ -2,7 +2,7 @@
 //! the published figures. `fairlock merge` joins parts of such results, and `fairlock machines`
 //! shows the machines.
 
-mod compare;
+pub mod compare;
 mod document;
 pub mod flags;
 mod grid;

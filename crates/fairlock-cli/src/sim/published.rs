@@ -90,8 +90,18 @@ fn machine(row: &Row) -> Option<&str> {
 /// The published figure of a row, if its machine and configuration were published: operations or
 /// megabytes per second, or, of `handoff` and `batch`, a ratio to the baseline.
 pub fn figure(row: &Row) -> Option<f64> {
+    figure_on(row, machine(row)?)
+}
+
+/// The published figure of a row's configuration, whatever machine it is of.
+pub fn figure_elsewhere(row: &Row) -> Option<f64> {
+    let mut grids = grid::all().filter(|grid| grid.workload == row.workload);
+    grids.find_map(|grid| figure_on(row, &grid.machine))
+}
+
+/// The published figure of the row's configuration on this machine.
+fn figure_on(row: &Row, machine: &str) -> Option<f64> {
     let column = column(row.workload, &row.lock)?;
-    let machine = machine(row)?;
     match row.workload {
         Workload::Handoff if row.case == Case::Sleep && row.threads == HANDOFF_THREADS => {
             let rate = |column| HANDOFF.value(&[("variant", column)], "kops_per_s");

@@ -185,7 +185,7 @@ fn details(row: &Row) -> String {
     words.map(|(head, value)| format!("{head} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether no peer is at once faster and has waits as short.
+/// Whether no peer is both faster and has waits as short.
 fn is_on_the_front(index: &Index<'_>, row: &Row) -> bool {
     !index.rows(&row.configuration()).iter().any(|peer| {
         is_peer(&peer.lock)

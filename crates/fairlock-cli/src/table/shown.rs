@@ -22,7 +22,7 @@ pub const fn figure(head: &'static str, cell: fn(&Row) -> String) -> Shown {
     Shown { head, column: |head| Column::figure(head), cell }
 }
 
-/// A column of figures that may be left out where there is no room, before those of [`less`].
+/// A column of figures that may be left out where they have no room, before those of [`less`].
 pub const fn minor(head: &'static str, cell: fn(&Row) -> String) -> Shown {
     Shown { head, column: |head| Column::figure(head).rank(1), cell }
 }

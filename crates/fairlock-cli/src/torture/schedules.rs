@@ -14,7 +14,7 @@ use crate::runner::{pool, progress};
 
 /// How many schedules of each lock are tried.
 const SCHEDULES: u64 = 20_000;
-/// How many schedules a worker takes at once.
+/// How many schedules a worker takes at a time.
 const PORTION: u64 = 500;
 
 /// What the schedules of a lock came to.

@@ -37,7 +37,7 @@ fn json_named_dash_is_stdout_and_the_table_is_elsewhere() {
     let part = run_there(&[&sim[..], &locks].concat());
     fs::write(dir.path().join("part.json"), &part).unwrap();
     for args in [
-        &[&TINY[..], &["--case", "busy"], &locks].concat()[..],
+        &[&["--all", "--case", "busy"][..], &TINY, &locks].concat()[..],
         &[&["bench", "handoff", "--case", "busy"][..], &TINY, &locks].concat(),
         &["merge", "part.json", "--json=-"],
     ] {
@@ -223,23 +223,31 @@ fn a_table_is_shown_before_the_cells_of_the_next_are_run() {
 }
 
 #[test]
-fn the_main_job_shows_first_who_starves_whom_and_documents_workloads_in_their_order() {
+fn the_first_screen_is_one_table_and_its_document_has_workloads_in_their_order() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("out.json");
-    let tiny = ["--locks", "std", "--secs", "0.02", "--json", file.to_str().unwrap()];
-    let shown = stdout(&run(&tiny));
-    let titles = shown.lines().filter_map(|line| Some(line.split_once(':')?.0));
-    let titles = titles.filter(|title| ["reader-spin", "handoff"].contains(title));
-    assert_eq!(titles.collect::<Vec<_>>(), ["reader-spin", "reader-spin", "handoff"], "{shown}");
-    assert!(shown.find("In short") > shown.find("handoff:"), "{shown}");
-
+    let tiny = ["--locks", "std", "--secs", "0.02", "--runs", "1"];
+    let shown = stdout(&run(&[&tiny[..], &["--json", file.to_str().unwrap()]].concat()));
+    let starts = |with: &str| shown.lines().filter(|line| line.starts_with(with)).count();
+    assert_eq!((starts("Who waits longest?"), starts("std 1."), starts("More")), (1, 1, 1));
+    assert!(!shown.contains("waits of more than") && widest(&shown) <= 79, "{shown}");
     let document: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let rows = document["rows"].as_array().unwrap().iter();
     let mut run: Vec<_> = rows
         .map(|row| (row["workload"].as_str().unwrap(), row["threads"].as_u64().unwrap()))
         .collect();
     run.dedup();
-    assert_eq!(run, [("handoff", 60), ("reader-spin", 8), ("reader-spin", 96)]);
+    assert_eq!(run, [("handoff", 60), ("reader-spin", 8), ("reader-spin", 96), ("batch", 32)]);
+}
+
+#[test]
+fn all_shows_the_tables_before_the_screen() {
+    let shown = stdout(&run(&["--all", "--locks", "std", "--secs", "0.02"]));
+    let titles = shown.lines().filter_map(|line| Some(line.split_once(':')?.0));
+    let titles = titles.filter(|title| ["reader-spin", "handoff", "batch"].contains(title));
+    let wanted = ["reader-spin", "reader-spin", "handoff", "batch"];
+    assert_eq!(titles.collect::<Vec<_>>(), wanted, "{shown}");
+    assert!(shown.find("Who waits longest?") > shown.find("batch:"), "{shown}");
 }
 
 /// The first line on stderr, where that is no terminal; the command is ended then.
@@ -257,7 +265,8 @@ fn first_line(args: &[&str]) -> String {
 #[test]
 fn how_much_there_is_to_do_is_said_before_it_is_done() {
     let bench = ["bench", "uncontended", "--case", "read", "--locks", "std", "--secs", "100"];
-    let said = "fairlock: 3 runs take some 5 min; fewer --locks or --quick take less\n";
+    let said = "fairlock: 3 runs take some 5 min (Ctrl-C keeps what is done); fewer --locks or \
+                --quick take less\n";
     assert_eq!(first_line(&bench), said);
     let sim = ["sim", "reader-spin", "--seeds", "2", "--locks", "full,handoff"];
     assert_eq!(first_line(&sim), "fairlock: 84 simulations to do\n");

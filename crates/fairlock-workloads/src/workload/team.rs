@@ -58,7 +58,8 @@ pub fn run_team<T: Send>(
     gate: &Gate,
     counted: &Counted,
     threads: usize,
-    body: impl Fn(usize, &Gate) -> T + Sync,
+    // Not generic: it is called once by each thread, and there are hundreds of bodies.
+    body: &(dyn Fn(usize, &Gate) -> T + Sync),
 ) -> Result<(Duration, Vec<T>), Error> {
     let results = Results::new(threads);
     let body = |index| results.put(index, body(index, gate));

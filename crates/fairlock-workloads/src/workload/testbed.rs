@@ -179,7 +179,7 @@ impl Testbed for Real {
         threads: usize,
         body: impl Fn(usize, &Gate) -> R + Sync,
     ) -> Result<(Duration, Vec<R>), Error> {
-        team::run_team(cell, &self.gate, &self.counted, threads, |index, gate| {
+        team::run_team(cell, &self.gate, &self.counted, threads, &|index, gate| {
             let result = body(index, gate);
             self.ends();
             result

@@ -95,7 +95,7 @@ unsafe fn wake_all<P: System>(mut next: *const Notice<P>) {
 
 /// Those that a thread has notified and not woken. In the record of the thread.
 pub(crate) struct Notified<P: System> {
-    /// Held by whoever changes the list, for some instructions. No ticket lock: those need records.
+    /// Held by the thread that changes the list, for some instructions. No ticket lock: those need records.
     lock: P::AtomicU32,
     /// The first one, as an address; zero if there is none.
     first: P::AtomicUsize,
@@ -162,7 +162,7 @@ impl<P: System> Notified<P> {
 
     /// Wakes the next one, or the next two. Returns whether there was one.
     fn wake_next(&self) -> bool {
-        // Relaxed: whoever was woken sees what was left on the list before.
+        // Relaxed: the thread that was woken sees what was left on the list before.
         if self.first.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -182,7 +182,7 @@ impl<P: System> Notified<P> {
         // SAFETY: as above.
         let first = unsafe { first.as_ref() };
         if let Some(first) = first {
-            // SAFETY: whoever takes it off the list wakes it.
+            // SAFETY: the thread that takes it off the list wakes it.
             unsafe { first.wake() };
         }
         first.is_some()

@@ -73,12 +73,12 @@ pub struct LockCondvar<P: Platform, M: Mutex<P>> {
 
 // SAFETY: `last`, and the links of the waiters in the queue, are touched under the queue lock
 // only; waiters stay in their frames while they are in it. What a notified waiter is told is stored by
-// whoever took it out, and read by the waiter once it is WOKEN.
+// the thread that took it out, and read by the waiter once it is WOKEN.
 unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
 // SAFETY: as above; a condition variable that can be moved has no waiters.
 unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
-// In this order: whoever notifies a waiter fetches the lines of its frame from another CPU.
+// In this order: the thread that notifies a waiter fetches the lines of its frame from another CPU.
 #[repr(C, align(64))]
 pub(super) struct Waiter<P: Platform, M: Mutex<P>> {
     pub(super) notice: Notice<P>,
@@ -88,7 +88,7 @@ pub(super) struct Waiter<P: Platform, M: Mutex<P>> {
     pub(super) next: Cell<*const Waiter<P, M>>,
     /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
-    /// Its place in the queue of the mutex, if it was given one: by whoever makes it WOKEN, before.
+    /// Its place in the queue of the mutex, if it was given one: by the thread that makes it WOKEN, before.
     pub(super) seat: OnceCell<M::Seat>,
 }
 
@@ -105,7 +105,7 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
         }
     }
 
-    /// For whoever is to wake it: if it sleeps, and somebody has the mutex, a place in its queue. (It
+    /// For the thread that is to wake it: if it sleeps, and somebody has the mutex, a place in its queue. (It
     /// may sleep for the queue lock, too: it is not in the queue any more, and will look again.)
     fn take_seat(&self) -> Option<&M::Seat> {
         // SAFETY: it takes the mutex before its wait is over, so that is there.

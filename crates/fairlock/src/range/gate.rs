@@ -246,7 +246,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn raise(&self) -> bool {
         // Under the tree lock, so that nobody is listed beside the gate.
         self.core.with_queue(|q| {
-            // Relaxed: whoever sees `WHOLE` acquires this word, and so what was done under ranges
+            // Relaxed: the thread that sees `WHOLE` acquires this word, and so what was done under ranges
             // before.
             let raised = q.patient.is_empty()
                 && self

@@ -59,7 +59,7 @@ impl<P: Platform> RangeRwLock<P> {
             || (word.has_any(Flags::TREE) && self.ranges().iter().any(|range| !range.waiting))
     }
 
-    /// Notes who takes a range and since when, for [`ranges`](Self::ranges); with `false`, no
+    /// Notes which thread takes a range and since when, for [`ranges`](Self::ranges); with `false`, no
     /// longer. Meanwhile every range goes to the tree, which costs some 50 ns for two looks at the
     /// clock and the tree lock; and the full range does not have the turns of
     /// [`RwLock`](crate::RwLock). Off at first.
@@ -81,10 +81,10 @@ impl<P: Platform> RangeRwLock<P> {
         P::thread().hint()
     }
 
-    /// Everybody who holds or waits for a range, for diagnostics: those in the tree by start, then
+    /// Every thread that holds or waits for a range, for diagnostics: those in the tree by start, then
     /// those in slots, then those that may be overtaken, by arrival. Ranges that come and go
     /// meanwhile may be missed, and one that is held may be listed as two halves. While everybody
-    /// asks for the full range, its holders are listed as one. Whoever waits for them to leave is
+    /// asks for the full range, its holders are listed as one. The thread that waits for them to leave is
     /// then listed as waiting for the full range, even for a part of it;
     /// [tracing](Self::set_traced) ends that.
     pub fn ranges(&self) -> Vec<RangeInfo> {

@@ -36,7 +36,7 @@
 //!    [`RwSem`](crate::rwsem::RwSem), with its turns. The first thread that asks for a part ends
 //!    that.
 //!
-//! # Order, and who may overtake whom
+//! # Order, and which threads may overtake
 //!
 //! The published lock is first come, first served. So it runs at wake-up speed if threads outnumber
 //! CPUs, as the next in line sleeps. Here, with [`RangePolicy::DEFAULT`], a waiting range may be
@@ -221,7 +221,7 @@ const LONG_NS: u64 = 10_000_000;
 ///
 /// Locking panics when about 2^31 ranges are locked, which takes forgotten guards: there are no
 /// more names. After that the lock cannot be used. Nothing else panics. A panic while a guard is
-/// alive releases the range; there is no poisoning. A forgotten guard keeps its range locked for
+/// alive releases the range; it is never poisoned. A forgotten guard keeps its range locked for
 /// ever.
 ///
 /// # Where it comes from

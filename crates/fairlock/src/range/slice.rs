@@ -21,8 +21,8 @@ use crate::wait::{Kind, Wait};
 /// starts ([`RangeError::Inverted`]), and one that reaches beyond the slice
 /// ([`RangeError::OutOfBounds`]).
 ///
-/// A panic while a guard is alive releases the range, and leaves the elements as they are; there is
-/// no poisoning. A forgotten guard keeps its range locked for good: nobody else gets to its
+/// A panic while a guard is alive releases the range, and leaves the elements as they are: it
+/// is never poisoned. A forgotten guard keeps its range locked for good: nobody else gets to its
 /// elements.
 ///
 /// ```
@@ -31,7 +31,7 @@ use crate::wait::{Kind, Wait};
 /// let table = RangeSlice::new(vec![0_u32; 100]);
 /// std::thread::scope(|s| {
 ///     for part in 0..4 {
-///         // Four writers at once: their ranges do not overlap.
+///         // Four writers side by side: their ranges do not overlap.
 ///         let range = 25 * part..25 * (part + 1);
 ///         s.spawn(|| table.write(range).unwrap().fill(7));
 ///     }

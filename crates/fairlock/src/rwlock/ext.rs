@@ -23,7 +23,7 @@ use crate::wait::{CancelToken, Wait, WaitError};
 /// Such a wait leaves nothing behind in the lock or its queue. A wait that is granted the lock at
 /// the instant at which it would end keeps the lock.
 ///
-/// If `read` would panic, methods that read fail at once with
+/// If `read` would panic, methods that read fail immediately with
 /// [`TooManyReaders`](WaitError::TooManyReaders).
 ///
 /// Implemented on every [`Platform`] whose atomics can be constants.
@@ -168,7 +168,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// ```
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
+    /// [`Cancelled`](WaitError::Cancelled); immediately if `token` was cancelled before and the lock
     /// cannot be taken without waiting.
     #[track_caller]
     fn read_cancellable(
@@ -181,7 +181,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// Takes the lock for writing; gives up when `token` is cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
+    /// [`Cancelled`](WaitError::Cancelled); immediately if `token` was cancelled before and the lock
     /// cannot be taken without waiting.
     #[track_caller]
     fn write_cancellable(

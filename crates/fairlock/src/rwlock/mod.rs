@@ -83,7 +83,7 @@ mod native {
     /// * equal shares: the thread whose turn it is may take the lock many times;
     /// * priority inheritance;
     /// * an end of `try_` calls in a loop, which wait for nothing; nor of a write beside
-    ///   [recursive reads](lock_api::RwLock::read_recursive) that never all end at once;
+    ///   [recursive reads](lock_api::RwLock::read_recursive) that follow each other without a gap;
     /// * how long the system takes to run the thread whose turn it is. The lock is reserved for
     ///   that thread; but if it stays free for 0.05 ms, an arriving thread goes first.
     ///

@@ -134,7 +134,7 @@ impl Told {
 pub fn on_long_wait(threshold: Duration, tell: fn(&LongWait)) {
     *TELLS.write().unwrap_or_else(PoisonError::into_inner) = Some(tell);
     let ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-    // Relaxed: whoever sees it takes the lock to see the function.
+    // Relaxed: the thread that sees it takes the lock to see the function.
     LONG_NS.store(ns, Ordering::Relaxed);
 }
 

@@ -1,7 +1,7 @@
 //! Locks with a name, and statistics of them while the program runs.
 //!
 //! A lock that is made with a name counts and times its acquisitions, its waits and its holds, says
-//! who held it longest and where in the code, and counts how often waiters were overtaken.
+//! which thread held it longest and where in the code, and counts how often waiters were overtaken.
 //! [`snapshot()`] returns the numbers of all named locks of the process.
 //!
 //! ```

@@ -48,7 +48,7 @@ impl Places {
     fn make(&self, block: usize) -> *mut Hold {
         let made: Box<[Hold]> = (0..BASE << block).map(|_| Hold::new()).collect();
         let made = Box::into_raw(made);
-        // Release: whoever sees the block sees it empty. Acquire: or as another thread made it.
+        // Release: the thread that sees the block sees it empty. Acquire: or as another thread made it.
         let order = (Ordering::AcqRel, Ordering::Acquire);
         match self.0[block].compare_exchange(ptr::null_mut(), made.cast(), order.0, order.1) {
             Ok(_) => made.cast(),

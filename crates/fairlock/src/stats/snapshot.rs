@@ -356,8 +356,8 @@ impl Snapshot {
     }
 }
 
-/// A table: for each used side of the locks of a name their numbers, who held and waited longest, and who holds and waits
-/// now; and the waits at condition variables, `cond`. A name that several locks have is followed by their number.
+/// A table: for each used side of the locks of a name their numbers, which threads held and waited longest, and which
+/// hold and wait now; and the waits at condition variables, `cond`. A name that several locks have is followed by their number.
 /// After the table, deadlocks.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -196,7 +196,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
             return;
         }
-        // The holder of a ticket sees at least that ticket in the word. Whoever takes the first
+        // The holder of a ticket sees at least that ticket in the word. The thread that takes the first
         // ticket from now on waits for `solo`.
         let word = self.load();
         if word == Word::IDLE {

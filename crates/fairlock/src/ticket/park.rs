@@ -63,7 +63,7 @@ impl<P: System> Parked<P> {
         }
     }
 
-    /// Acquire: whoever took the entry out is done with it.
+    /// Acquire: the thread that took the entry out is done with it.
     pub(super) fn is_out(&self) -> bool {
         self.state.load(Ordering::Acquire) == OUT
     }

@@ -193,7 +193,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
                 }
             }
             // Nobody else leaves a note: only one thread at a time is first in line. Release: pairs
-            // with the Acquire of whoever takes the note out.
+            // with the Acquire of the thread that takes the note out.
             let before =
                 self.holder.compare_exchange(N::HELD, note, Ordering::Release, Ordering::Relaxed);
             if before != Err(N::FREE) {

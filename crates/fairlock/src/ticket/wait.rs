@@ -54,7 +54,7 @@ impl InVain {
 /// What a waiter that is awake does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Its batch is open: whoever runs may go first.
+    /// Its batch is open: the thread that runs may go first.
     Races,
     /// Its batch has not begun. While the stragglers of a long batch come in, as many of those that
     /// wait for the next one as there are CPUs stay awake; the others park at once. If nobody was

@@ -282,7 +282,7 @@ impl<P: System> AtomicWord<P> {
     }
 
     /// A waiter has put itself into the inbox; the word before. Release: publishes the push to the
-    /// holder that sees INBOX. Whoever takes the lock by what is seen here does so by an exchange.
+    /// holder that sees INBOX. The thread that takes the lock by what is seen here does so by an exchange.
     #[inline(always)]
     pub(super) fn raise_inbox(&self) -> Word {
         Word(self.0.fetch_or(INBOX, Ordering::Release))

@@ -3,14 +3,14 @@
 //!
 //! | bits | name | meaning | set by | cleared by |
 //! |---|---|---|---|---|
-//! | 0-23 | used | slot *i* is taken | whoever takes it | its holder |
+//! | 0-23 | used | slot *i* is taken | the thread that takes it | its holder |
 //! | 24-47 | writer | the holder of slot *i* writes | with bit *i* | with bit *i*, or by a downgrade |
 //! | 48 | `TREE` | the tree is not empty: look there too | under the tree lock | under the tree lock |
-//! | 49 | `QUEUED` | the tree has waiters: whoever releases a slot tells them | under the tree lock | under the tree lock |
-//! | 50 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | whoever finds the word empty, under the tree lock | under the gate |
+//! | 49 | `QUEUED` | the tree has waiters: the thread that releases a slot tells them | under the tree lock | under the tree lock |
+//! | 50 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | the thread that finds the word empty, under the tree lock | under the gate |
 //! | 51 | `DRAIN` | readers of everything may still be inside by the gate | with `WHOLE`'s end | under the gate |
 //! | 52 | `TRACED` | every range goes to the tree, with who and since when | anyone | anyone |
-//! | 53 | `STRIPED` | ranges go to the stripes, or to the tree; no slot here is taken, and whoever leaves one tells the tree | under the tree lock | under the tree lock |
+//! | 53 | `STRIPED` | ranges go to the stripes, or to the tree; no slot here is taken, and the thread that leaves one tells the tree | under the tree lock | under the tree lock |
 //!
 //! `QUEUED` is never set without `TREE`, nor `WHOLE` or `TRACED` with `STRIPED`.
 //!
@@ -48,7 +48,7 @@ pub(in crate::range) const SLOTS: usize = 24;
 /// Slots in a stripe: as many as fit into a cache line beside the word and the count.
 pub(in crate::range) const STRIPE_SLOTS: usize = 6;
 /// How many slots writers use that find the tree empty: each of these has to be looked at by
-/// whoever comes next.
+/// the thread that comes next.
 pub(in crate::range) const WRITER_SLOTS: usize = 8;
 /// How many slots readers use that find the tree empty; only writers look at these. They are enough
 /// for readers that lost their CPU inside. The rest is for short stays beside a tree full of long

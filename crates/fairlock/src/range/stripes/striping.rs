@@ -227,7 +227,7 @@ impl<P: Platform> Core<P> {
         if !are_open {
             for stripe in stripes {
                 // The stripe is closed, but not empty if somebody is left from the last time, who
-                // may be just leaving. Only the shift changes. Relaxed: whoever opens the stripe
+                // may be just leaving. Only the shift changes. Relaxed: the thread that opens the stripe
                 // publishes it.
                 let regions = Flags::CLOSED.with(Flags::open_for(shift));
                 stripe.word.set_regions(regions, Ordering::Relaxed);

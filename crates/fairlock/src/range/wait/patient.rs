@@ -626,7 +626,7 @@ mod tests {
             lock.core.wake_if_late(before + HANDOFF_SHARE_NS);
             assert_eq!(awake(&waiters), [true, true, false, false]);
             assert_eq!(looked(lock).load(Ordering::Relaxed), before + HANDOFF_SHARE_NS);
-            // Whoever leaves a range that is in use sees it, too, once in a while.
+            // The thread that leaves a range that is in use sees it, too, once in a while.
             looked(lock).store(0, Ordering::Relaxed);
             assert!(is_noticed(lock, &waiters[2], 1_000));
         });
@@ -647,7 +647,7 @@ mod tests {
         lock.core.release_slot(slot, Kind::Reader);
     }
 
-    /// Whoever leaves a range sees it at once; once in a while where many have left one.
+    /// The thread that leaves a range sees it at once; once in a while where many have left one.
     #[test]
     fn who_leaves_a_range_wakes_others_beside_a_waiter_that_does_not_look() {
         for (left, most) in [(AWAKE, 1), (BUSY, 1_000)] {
@@ -664,7 +664,7 @@ mod tests {
         }
     }
 
-    /// Whoever takes it may have no CPU.
+    /// The thread that takes it may have no CPU.
     #[test]
     fn nobody_waits_awake_for_a_slot_that_is_just_being_taken() {
         let lock = &lock(Held::Slots);

@@ -7,7 +7,7 @@
 //! | `NOBODY` | nobody may be overtaken | a holder of the tree lock |
 //! | `ASLEEP` | all such waiters are asleep, or about to be: a thread that leaves a range wakes them | a holder of the tree lock |
 //! | `AWAKE` | some are awake | a holder of the tree lock |
-//! | above, up to `BUSY` | the same, and that many ranges were left since the last look | whoever leaves a range adds one |
+//! | above, up to `BUSY` | the same, and that many ranges were left since the last look | the thread that leaves a range adds one |
 //!
 //! How those values come about, and why nobody sleeps at a free range, is in `patient`.
 
@@ -21,13 +21,13 @@ pub(in crate::range) const AWAKE: u32 = 2;
 /// Up to here ranges that were left since the last look are counted.
 pub(in crate::range) const BUSY: u32 = AWAKE + 8;
 
-/// What those that may be overtaken show to whoever leaves a range.
+/// What those that may be overtaken show to the thread that leaves a range.
 pub(in crate::range) struct Shown<P: Platform> {
     /// When one of them last looked.
     pub(super) looked: P::AtomicU64,
     /// How things stand with them: see the table above,
     pub(in crate::range) patient: P::AtomicU32,
-    /// and which slots they sleep for. Whoever leaves a slot looks here. It is not in the state
+    /// and which slots they sleep for. The thread that leaves a slot looks here. It is not in the state
     /// word, which threads guess: it would never be what they expect.
     pub(super) watched: P::AtomicU32,
 }

@@ -23,7 +23,8 @@ fn the_documentation_states_them() {
         format!("| `Mutex<u64>` | {} |", MUTEX + 8),
         "| `RangeRwLock` | 1,280 |".into(),
     ];
-    let documents = [include_str!("../src/lib.rs"), include_str!("../../../docs/guide/memory.md")];
+    let documents =
+        [include_str!("../../src/lib.rs"), include_str!("../../../../docs/guide/memory.md")];
     for (row, text) in rows.iter().flat_map(|row| documents.map(|text| (row, text))) {
         assert!(text.contains(row.as_str()), "{row} is not there");
     }
