@@ -318,7 +318,7 @@ pub struct ThreadEntry {
     pub asleep: AsleepEntry,
     /// What it holds: of the locks that it waited for, or that it took while others waited, those that it has now. The
     /// first is the last one that is not timed. A lock that was taken while nobody waited is seldom here: the threads
-    /// that wait for it say who holds it.
+    /// that wait for it name its holder.
     pub holds: [HoldingEntry; 1 + HOLDS],
     /// Where it took a lock first, the last one whose number leaves the same rest.
     pub firsts: [FirstEntry; FIRSTS],

@@ -1,4 +1,4 @@
-//! Who holds what now, and who waits: what a record says of a process that stands still.
+//! Which threads hold what now, and which wait: what a record says of a process that stands still.
 
 use std::collections::{BTreeMap, HashMap};
 

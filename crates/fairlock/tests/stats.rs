@@ -199,7 +199,7 @@ fn spawn<'s, T: Send + 's>(
 fn a_stuck_lock_says_who_holds_it_and_who_waits() {
     let (lock, ready, ends) =
         (Mutex::named("stuck", 0), AtomicBool::new(false), AtomicBool::new(false));
-    *lock.lock() += 1; // The next hold is no sample.
+    *lock.lock() += 1; // The next hold is not a sample.
     thread::scope(|s| {
         spawn(s, "checkpoint", || {
             let guard = lock.lock();
@@ -364,7 +364,7 @@ fn a_thread_that_waits_for_itself_is_a_deadlock_unless_the_wait_can_end() {
         unsafe { lock.force_unlock() };
         assert_eq!(found.unwrap().threads.len(), 1);
     });
-    // A holder that does not wait keeps others waiting, and is no deadlock.
+    // A holder that does not wait keeps others waiting, and is not in a deadlock.
     thread::scope(|s| {
         let guard = lock.lock();
         s.spawn(|| drop(lock.lock()));
@@ -467,7 +467,7 @@ fn a_name_costs_room_only_where_it_is_given() {
     }
 }
 
-/// The second hold, which is no sample.
+/// The second hold, which is not a sample.
 #[test]
 fn who_kept_others_waiting_is_named_with_the_place() {
     let lock = RwLock::named("kept", 0);
@@ -558,7 +558,7 @@ fn a_wait_for_a_condition_variable_is_no_hold() {
     let wait = stats.longest_condition.unwrap();
     // From where the mutex was taken before.
     assert_eq!((line_of(wait.at).file(), wait.time), (file!(), stats.conditions.longest));
-    // It is no wait for the mutex.
+    // It does not count as a wait for the mutex.
     assert_eq!((stats.conditions.count, stats.writes.acquisitions), (1, 2));
     let now = stats::snapshot();
     let table = now.to_string();

@@ -28,10 +28,10 @@
 //! |---|---|
 //! | the bits, and their orderings | `word` |
 //! | the fast paths | this file |
-//! | who is granted, and the ways out | `grant` |
+//! | which waiter is granted the lock, and the ways out | `grant` |
 //! | stealing, and waiting | `wait` |
 //! | optimistic spinning, and its queue | `spin`, `osq` |
-//! | what spinners know of who is inside | `owner` |
+//! | what spinners know of the threads inside | `owner` |
 //! | what testers look at | `hidden` |
 
 mod grant;

@@ -119,7 +119,7 @@ fn gauges(name: &'static str, labels: &Labels, times: &Times) {
 
 /// Emits an event of the crate `tracing` for each wait for a named lock that lasts for `threshold` or
 /// longer: target `fairlock`, level `WARN`, with the fields `lock`, `access`, `thread`, `waited_seconds`, `held_seconds`, `at`,
-/// from where the lock was wanted, `holder` and `holder_at`, who held it, `ongoing` and `left_out`: see [`LongWait`].
+/// from where the lock was wanted, `holder` and `holder_at`, the thread that held it and where, `ongoing` and `left_out`: see [`LongWait`].
 ///
 /// The thread that waited emits the event when it releases the lock: so the event is in the span of
 /// the request that waited, if that span is still entered. A wait that still lasts has an event, too, by another thread, and

@@ -124,7 +124,7 @@ impl Hold {
         self.by.store(place << 1 | usize::from(is_upgradable), Ordering::Relaxed);
     }
 
-    /// What `ended` goes on, otherwise than before or after a pause, since `began`. It is no further
+    /// What `ended` goes on, otherwise than before or after a pause, since `began`. It does not count as an
     /// acquisition.
     pub(super) fn resume(&self, ended: Ended, began: Option<u64>) {
         let at = ended.at.unwrap_or(Place::Address(0)).encode();
@@ -181,7 +181,7 @@ impl Hold {
 
     /// The hold that lasts now.
     pub(super) fn held(&self) -> Option<Holds> {
-        // Acquire: with the place comes who took the lock there, or a thread that took it later.
+        // Acquire: with the place comes the thread that took the lock there, or one that took it later.
         let at = self.at.load(Ordering::Acquire);
         let began = self.began.load(Ordering::Relaxed);
         let by = self.by.load(Ordering::Relaxed);

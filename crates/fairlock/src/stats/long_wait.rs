@@ -101,7 +101,7 @@ impl Told {
 ///
 /// A wait that has not ended is told, too, once more and before that: by the next thread that has to wait for the same
 /// lock, or that takes a [`snapshot()`](super::snapshot), with
-/// [`ongoing`](LongWait::ongoing). There is no thread of this library. So if nobody comes, and nobody looks, nothing is
+/// [`ongoing`](LongWait::ongoing). This library starts no thread. So if nobody comes, and nobody looks, nothing is
 /// told before the wait ends; a thread of yours that takes a snapshot each second is told of every stall.
 ///
 /// Of the locks of one name at most 10 waits are told in a second; [`left_out`](LongWait::left_out) counts the others.

@@ -23,8 +23,8 @@
 //!
 //! # When a lock is stuck
 //!
-//! What has not ended is there, too: a [`Snapshot`] says of each lock who [waits](SideStats::waiting) and who
-//! [holds it now](SideStats::held_now), where in the code, and for how long; and which threads wait for each other for
+//! What has not ended is there, too: a [`Snapshot`] says of each lock which threads [wait](SideStats::waiting) and which
+//! [hold it now](SideStats::held_now), where in the code, and for how long; and which threads wait for each other for
 //! ever: [`deadlocks`](Snapshot::deadlocks). Any thread may take a snapshot at any time; the threads that are stuck need
 //! not do anything.
 //!

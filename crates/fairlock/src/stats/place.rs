@@ -55,7 +55,7 @@ impl fmt::Display for Place {
 pub enum Access {
     /// Together with other readers.
     Read,
-    /// Alone: a writer, the holder of a mutex, and an upgradable reader, who waits as a writer does.
+    /// Alone: a writer, the holder of a mutex, and an upgradable reader, which waits as a writer does.
     Write,
 }
 

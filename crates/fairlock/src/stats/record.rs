@@ -72,7 +72,7 @@ struct Arrival {
     began: u64,
     passed: [u64; 2],
     ahead: u64,
-    /// Who held the lock, if that may be to be told.
+    /// The thread that held the lock, if `on_long_wait` may have to name it.
     holder: Option<(usize, Holds)>,
 }
 
@@ -201,7 +201,7 @@ impl Record {
         if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
             self.waiters.since.store(began, Ordering::Relaxed);
         }
-        // Release: who sees that somebody waits sees since when.
+        // Release: a thread that sees that somebody waits sees since when.
         let ahead = self.waiters.waiting.fetch_add(1, Ordering::Release);
         if let Some(own) = self.readers.own() {
             own.begin_wait(Waits { since: began, want, can_end }, at);

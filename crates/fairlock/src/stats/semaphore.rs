@@ -10,7 +10,7 @@ use crate::wait::WaitError;
 /// A [`Semaphore`](crate::Semaphore) with a name, and its methods.
 ///
 /// A taken permit counts as a [read](super::LockStats::reads): several threads may have some at a time. It is held until the
-/// [`Permit`] is dropped. What [`release`](Self::release) adds is no hold that ends.
+/// [`Permit`] is dropped. What [`release`](Self::release) adds does not end a hold.
 ///
 /// ```
 /// use fairlock::stats::{self, Builder};

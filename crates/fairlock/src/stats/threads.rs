@@ -41,7 +41,7 @@ impl Taker {
         }
     }
 
-    /// The calling thread has the place now. Relaxed: who reads a name while it changes reads something of both.
+    /// The calling thread has the place now. Relaxed: a thread that reads a name while it changes reads something of both.
     fn set(&self, variables: usize) {
         self.variables.store(variables, Ordering::Relaxed);
         self.number.store(own_number(), Ordering::Relaxed);

@@ -14,7 +14,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// None if nobody can press a key: there is no terminal, or another program has it.
+    /// None if nobody can press a key: without a terminal, or if another program has it.
     pub fn new() -> Option<Self> {
         let has_terminal = stdin().is_terminal() && stdout().is_terminal();
         let before = has_terminal.then(|| tcgetattr(stdin()).ok())??;

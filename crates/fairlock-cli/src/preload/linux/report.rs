@@ -26,7 +26,7 @@ const NOTE: &str = "waits: acquisitions that could not be had at once; inside: w
      written, at the end; events: those that happened most";
 
 impl Counted {
-    /// Who was inside the lock at the end, and whether others waited then.
+    /// Which threads were inside the lock at the end, and whether others waited then.
     fn holders(&self) -> String {
         let inside = match (self.writer, self.readers) {
             (0, 0) => "-".into(),

@@ -263,7 +263,7 @@ impl Waits<'_> {
                 self.owner(owner, true, "no thread is in its word"),
             );
         }
-        // Whoever joins a thread waits until the kernel has cleared the thread's number.
+        // A thread that joins another waits until the kernel has cleared the thread's number.
         let joined = self.threads.iter().find(|it| u64::from(it.inner) == value);
         if let Some(joined) = joined
             && operation & PRIVATE == 0
