@@ -34,8 +34,7 @@ pub enum ReaderSpin {
 /// use fairlock::published::{Policy, RawRwLock, RwLock};
 ///
 /// /// As the first proposal had it.
-/// const TEN: Policy =
-///     Policy { handoff_after: Some(Duration::from_millis(10)), ..Policy::HANDOFF };
+/// const TEN: Policy = Policy { handoff_after: Some(Duration::from_millis(10)), ..Policy::HANDOFF };
 ///
 /// static NAMES: RwLock<Vec<String>> = RwLock::from_raw(RawRwLock::with_policy(TEN), Vec::new());
 /// let ages = RwLock::with_policy(TEN, vec![7]);

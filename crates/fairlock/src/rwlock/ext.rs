@@ -50,8 +50,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// use fairlock::{Policy, RawRwLock, RwLock, RwLockExt};
     ///
     /// const RANKED: Policy = Policy::DEFAULT.with_priorities();
-    /// static LOG: RwLock<Vec<u8>> =
-    ///     RwLock::from_raw(RawRwLock::with_policy(RANKED), Vec::new());
+    /// static LOG: RwLock<Vec<u8>> = RwLock::from_raw(RawRwLock::with_policy(RANKED), Vec::new());
     ///
     /// let lock = RwLock::with_policy(RANKED, 1);
     /// assert_eq!(lock.policy(), LOG.policy());

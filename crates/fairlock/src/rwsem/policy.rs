@@ -16,11 +16,8 @@ use core::time::Duration;
 ///
 /// // The whole queue is served in about a millisecond, if the handoffs for that cost no more than
 /// // a fifth of the time.
-/// const QUICK: Policy = Policy {
-///     aim: Duration::from_millis(1),
-///     budget: Percent::new(20).unwrap(),
-///     ..Policy::DEFAULT
-/// };
+/// const QUICK: Policy =
+///     Policy { aim: Duration::from_millis(1), budget: Percent::new(20).unwrap(), ..Policy::DEFAULT };
 ///
 /// static NAMES: RwLock<Vec<String>> = RwLock::from_raw(RawRwLock::with_policy(QUICK), Vec::new());
 /// let ages = RwLock::with_policy(QUICK, vec![7]);
