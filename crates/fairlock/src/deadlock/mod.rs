@@ -6,7 +6,7 @@
 //! the thread's own, each wait captures a backtrace, and each lock has 8 more bytes, which identify it
 //! wherever it moves. With the feature off nothing is noted.
 //!
-//! The interface is `parking_lot`'s, and more: a [`DeadlockedThread`] has a name, says which locks the thread holds and where it
+//! The interface is `parking_lot`'s, and more: a `DeadlockedThread` has a name, says which locks the thread holds and where it
 //! took them, and for which one it waits. Locks that have a [name](crate::stats) are called by it.
 //!
 //! Deadlocks of locks that all have a name are also found without the feature, at no cost: see

@@ -2,7 +2,7 @@
 //!
 //! `fairlock run` sets that variable for its record of pthread locks, and shows what is here beside it. Without the variable
 //! nothing is done. With it, the first use of a named lock starts a thread, which writes the table of
-//! [`snapshot`](super::snapshot) each second, and the end of the process writes it once more. So a program that hangs or is
+//! [`snapshot`](super::snapshot()) each second, and the end of the process writes it once more. So a program that hangs or is
 //! killed leaves what was so up to a second before.
 
 use core::ffi::{CStr, c_char, c_int};

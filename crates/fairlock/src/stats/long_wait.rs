@@ -100,7 +100,7 @@ impl Told {
 /// delays only that thread, and what it logs is in the context of the request that waited.
 ///
 /// A wait that has not ended is told, too, once more and before that: by the next thread that has to wait for the same
-/// lock, or that takes a [`snapshot()`](super::snapshot), with
+/// lock, or that takes a [`snapshot()`](super::snapshot()), with
 /// [`ongoing`](LongWait::ongoing). This library starts no thread. So if nobody comes, and nobody looks, nothing is
 /// told before the wait ends; a thread of yours that takes a snapshot each second is told of every stall.
 ///
