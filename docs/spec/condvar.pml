@@ -1,11 +1,11 @@
-/* The condition variable whose waiters go on to the mutex's queue: crates/fairlock/src/condvar, and thin/mutex/seat.rs.
+/* The condition variable whose waiters go on to the mutex's queue: crates/fairlock/src/condvar, and the seats of lock/mutex.rs.
  * Run by .ci/spec; read README.md first.
  *
  * One step here is one atomic operation, or all that a thread does under the lock of a queue. Threads 0 to WAITERS - 1
  * wait for `data`; one thread more sets it and notifies, one or all, with the mutex or without. Thread 0 never gives
  * up; the others may at any time, if GIVE_UP is 1: by a timeout, a cancel or a signal, which are the same here.
  *
- * The mutex is what tenure.pml shows: whoever is first in its queue takes it. For liveness (LIVE) that one is overtaken
+ * The mutex is what lock.pml shows: whoever is first in its queue takes it. For liveness (LIVE) that one is overtaken
  * once at most.
  *
  * With TRACE, the model does what a trace of the code says (trace.pml), if it can: each thread waits and notifies. Of the
@@ -35,7 +35,7 @@ bool due;               /* the thread has told another, and is to wake it */
 #define own_list 0
 #define gives_up (GIVE_UP && me > 0 && me < WAITERS)
 #define can_queue (held || queued > 0)
-#define can_seat (inflated && held)
+#define can_seat held
 #endif
 #ifndef WAITERS
 #define WAITERS 2
@@ -59,9 +59,9 @@ bool due;               /* the thread has told another, and is to wake it */
 #define NOTIFIED 1
 #define WOKEN 2
 
-/* The mutex: `inflated` while it has a queue. */
-bool held, wake_next, inflated;
-byte mutex_queue[N], queued, pins;
+/* The mutex. */
+bool held, wake_next;
+byte mutex_queue[N], queued;
 #ifdef LIVE
 bool overtaken;
 #else
@@ -106,7 +106,7 @@ inline has() {
 #endif
 }
 
-/* `ThinMutex::try_lock`, and what `lock` does at first. */
+/* `RawMutex::try_lock`, and what `lock` does at first. */
 inline take_past_queue() {
     atomic { !held && (queued == 0 || !overtaken) ->
         has();
@@ -142,19 +142,20 @@ inline wait_queued() {
 inline lock() {
     if
     :: take_past_queue()
-    :: d_step { can_queue -> inflated = true; push(me) SEES('C', 'x') }; wait_queued()
+    :: d_step { can_queue -> push(me) SEES('C', 'x') }; wait_queued()
     fi
 }
 
+/* One step; then the waiter that is next is woken, if it asked and nobody else has done so. */
 inline unlock() {
-    do
-    :: atomic { !wake_next -> held = false; inside--;
-        /* `Inflates::deflate`: nobody is queued, nor has pinned the slot. */
-        if :: queued == 0 && pins == 0 -> inflated = false :: true fi SEES('C', 'x') }; break
-    :: d_step { wake_next -> wake_next = false; call = queued > 0; whom = mutex_queue[0] }
-    od;
-    if :: call -> token[whom] = true :: else fi;
-    call = false; whom = 0
+    d_step { held = false; inside--; call = wake_next SEES('C', 'x') };
+    if
+    :: call ->
+        d_step { call = wake_next && queued > 0; wake_next = false; whom = mutex_queue[0] };
+        if :: call -> token[whom] = true :: else fi;
+        call = false; whom = 0
+    :: else
+    fi
 }
 
 /* ---- who notifies ---- */
@@ -162,7 +163,7 @@ inline unlock() {
 /* Under the condition variable's queue lock: `take_first`. */
 inline take_first() {
     if
-    :: MUTANT == 11 -> waiting--; whom = queue[waiting]; queue[waiting] = 0
+    :: MUTANT == 5 -> waiting--; whom = queue[waiting]; queue[waiting] = 0
     :: else -> whom = queue[0]; shift(queue, waiting)
     fi;
     if :: MUTANT == 8 :: else -> state[whom] = NOTIFIED fi;
@@ -185,15 +186,15 @@ inline wake(who) {
 /* `Waiter::wake`: to the mutex's queue, or awake. */
 inline wake_or_seat() {
     atomic { assert(frame[whom]);
-        if              /* `ThinMutex::seat`: if it seems to be asleep */
-        :: can_seat -> seats = true; if :: MUTANT != 5 -> pins++ :: else fi
+        if              /* `RawMutex::seat`: if it seems to be asleep */
+        :: can_seat -> seats = true
         :: true
         fi };
     if
     :: seats ->
         d_step { assert(frame[whom]); seat[whom] = true; state[whom] = WOKEN SEES('C', 'x') };
         /* `queue_sleeping_writer`, and `ask_for` if it is next: sees the mutex held in the step that asks. */
-        atomic { assert(frame[whom] && inflated); push(whom);
+        atomic { assert(frame[whom]); push(whom);
             if
             :: mutex_queue[0] != whom || MUTANT == 7 || MUTANT == 6
             :: else -> if :: held -> wake_next = true :: else -> call = true fi
@@ -321,7 +322,7 @@ endsleep:
     :: gave_up -> lock()
     :: !gave_up && seat[me] && MUTANT != 10 ->
         wait_queued();
-        atomic { pins = pins - (MUTANT != 5); seat[me] = false }
+        seat[me] = false
     :: else ->          /* `lock_again` */
         wakes = whose[me] > 0;
 #ifdef TRACE    /* one, or two */
@@ -336,7 +337,7 @@ endsleep:
         fi
 #endif
     fi;
-    atomic { if :: MUTANT == 10 && seat[me] -> pins-- :: else fi;
+    atomic {
         assert(given[me] == !gave_up); given[me] = false; frame[me] = false; waits[me] = false;
         state[me] = WAITING; seat[me] = false; whose[me] = 0 }
 }
@@ -447,7 +448,7 @@ proctype notifier(byte me) {
 /* If nobody can move: who sleeps was not notified, and has nothing to be notified of. */
 #ifndef LIVE
 active proctype monitor() {
-    timeout -> assert(gone + waiting == N && !held && queued == 0 && pins == 0 && listed[0] == 0 && (!data || waiting == 0))
+    timeout -> assert(gone + waiting == N && !held && queued == 0 && listed[0] == 0 && (!data || waiting == 0))
 }
 #endif
 

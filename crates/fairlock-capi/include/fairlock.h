@@ -488,7 +488,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a lock. Every later call with it returns EINVAL, until it is
- * initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
+ * initialised again. One that is just forgotten keeps what it has of the library's: 384 bytes,
  * if threads have waited for it lately, or if it was used and its policy is not the default
  * one or it has events of its own; 320, if it follows a proposal. Otherwise nothing.
  *
@@ -499,7 +499,7 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_rwlock_destroy(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
- * Gives back what the lock has of the library's because threads have waited for it: 640 bytes,
+ * Gives back what the lock has of the library's because threads have waited for it: 384 bytes,
  * which it gives back by itself after some use that nobody waits for. The lock stays what it
  * is; others may use it meanwhile.
  *
@@ -822,7 +822,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a mutex. Every later call with it returns EINVAL, until it is
- * initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
+ * initialised again. One that is just forgotten keeps what it has of the library's: 384 bytes,
  * if threads have waited for it lately, or if it was used and has batches of a fixed size.
  * Otherwise nothing.
  *
@@ -833,7 +833,7 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
- * Gives back what the mutex has of the library's because threads have waited for it: 640 bytes,
+ * Gives back what the mutex has of the library's because threads have waited for it: 384 bytes,
  * which it gives back by itself after some use that nobody waits for. The mutex stays what it
  * is; others may use it meanwhile.
  *
@@ -952,7 +952,7 @@ FAIRLOCK_API int fairlock_cond_init(struct fairlock_cond_t *cond) FAIRLOCK_NOTHR
 
 /**
  * Ends the use of a condition variable. Every later call with it returns EINVAL, until it is
- * initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+ * initialised again. One that is just forgotten keeps what it has of the library's: 384 bytes,
  * if threads have met at it lately. Otherwise nothing.
  *
  * * 0: it is not a condition variable any more.
@@ -963,7 +963,7 @@ FAIRLOCK_API int fairlock_cond_destroy(struct fairlock_cond_t *cond) FAIRLOCK_NO
 
 /**
  * Gives back what the condition variable has of the library's because threads have met at it:
- * 128 bytes. It stays what it is; others may use it meanwhile.
+ * 384 bytes. It stays what it is; others may use it meanwhile.
  *
  * * 0: it has nothing of the library's.
  * * EBUSY: somebody is just using it.

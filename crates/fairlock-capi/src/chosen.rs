@@ -3,16 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 use fairlock::events::EventCounts;
+use fairlock::lock::RawRwLock;
 use fairlock::platform::Native;
 use fairlock::published;
-use fairlock::thin::ThinRwSem;
 use fairlock::{Wait, WaitError};
 
 use crate::policy::Policy;
 
 /// The default lock, or one of the kernel proposals, which has no room in a C struct.
 pub(crate) enum Chosen {
-    Default(ThinRwSem<Native>),
+    Default(RawRwLock<Native>),
     Published(Pooled),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Pooled(&'static Published);
 impl Pooled {
     fn new(policy: published::Policy) -> Self {
         let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |lock: &&Published| *lock.policy() == policy && !lock.is_locked();
+        let fits = |lock: &&Published| lock.policy() == policy && !lock.is_locked();
         Self(match pool.iter().position(fits) {
             Some(index) => pool.swap_remove(index),
             None => Box::leak(Box::new(Published::new(policy))),
@@ -73,20 +73,20 @@ macro_rules! both {
 impl Chosen {
     pub(crate) fn new(policy: Policy) -> Self {
         match policy {
-            Policy::Default(policy) => Self::Default(ThinRwSem::with_policy(policy)),
+            Policy::Default(policy) => Self::Default(RawRwLock::with_policy(policy)),
             Policy::Published(policy) => Self::Published(Pooled::new(policy)),
         }
     }
 
     pub(crate) fn policy(&self) -> Policy {
         match self {
-            Self::Default(lock) => Policy::Default(*lock.policy()),
-            Self::Published(Pooled(lock)) => Policy::Published(*lock.policy()),
+            Self::Default(lock) => Policy::Default(lock.policy()),
+            Self::Published(Pooled(lock)) => Policy::Published(lock.policy()),
         }
     }
 
     /// The default lock, if it is that.
-    pub(crate) fn as_default(&self) -> Option<&ThinRwSem<Native>> {
+    pub(crate) fn as_default(&self) -> Option<&RawRwLock<Native>> {
         if let Self::Default(lock) = self { Some(lock) } else { None }
     }
 

@@ -1,9 +1,9 @@
 //! The condition variable.
 
 use fairlock::Wait;
-use fairlock::condvar::ThinCondvar;
+use fairlock::condvar::WordCondvar;
+use fairlock::lock::RawMutex;
 use fairlock::platform::Native;
-use fairlock::thin::ThinMutex;
 use fairlock::wait::WaitError;
 use libc::{c_int, timespec};
 
@@ -29,7 +29,7 @@ pub struct fairlock_cond_t {
     memory: [u64; 4],
 }
 
-type Condvar = ThinCondvar<Native>;
+type Condvar = WordCondvar<Native>;
 
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_cond_t {
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn fairlock_cond_init(cond: *mut fairlock_cond_t) -> c_int
 }
 
 /// Ends the use of a condition variable. Every later call with it returns EINVAL, until it is
-/// initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+/// initialised again. One that is just forgotten keeps what it has of the library's: 384 bytes,
 /// if threads have met at it lately. Otherwise nothing.
 ///
 /// * 0: it is not a condition variable any more.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn fairlock_cond_destroy(cond: *mut fairlock_cond_t) -> c_
 }
 
 /// Gives back what the condition variable has of the library's because threads have met at it:
-/// 128 bytes. It stays what it is; others may use it meanwhile.
+/// 384 bytes. It stays what it is; others may use it meanwhile.
 ///
 /// * 0: it has nothing of the library's.
 /// * EBUSY: somebody is just using it.
@@ -222,14 +222,14 @@ pub unsafe extern "C" fn fairlock_cond_broadcast(cond: *mut fairlock_cond_t) -> 
 unsafe fn with(
     cond: *mut fairlock_cond_t,
     mutex: *mut fairlock_mutex_t,
-    wait: impl FnOnce(&Condvar, &ThinMutex<Native>) -> Result<(), Errno>,
+    wait: impl FnOnce(&Condvar, &RawMutex<Native>) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let both = unsafe { home::get(cond).and_then(|cond| Ok((cond, home::get(mutex)?))) };
     status(both.and_then(|(cond, mutex)| {
-        let thin = mutex.thin().ok_or(Errno::UNSUPPORTED)?;
-        not_held_unless(thin.is_locked())?;
-        mutex.pause(|_| wait(cond, thin))
+        let lock = mutex.as_default().ok_or(Errno::UNSUPPORTED)?;
+        not_held_unless(lock.is_locked())?;
+        mutex.pause(|_| wait(cond, lock))
     }))
 }
 

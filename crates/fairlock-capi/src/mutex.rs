@@ -1,8 +1,8 @@
 //! The mutex: bounded like the reader/writer lock, or a ticket lock whose tickets come in batches.
 
+use fairlock::lock::RawMutex;
 use fairlock::platform::Native;
 use fairlock::stats::Want;
-use fairlock::thin::ThinMutex;
 use fairlock::ticket::BatchedTicketLock;
 use fairlock::{Wait, WaitError};
 use libc::{c_int, timespec};
@@ -40,8 +40,8 @@ pub struct fairlock_mutex_t {
 pub(crate) type Mutex = Counted<Kind>;
 
 pub(crate) enum Kind {
-    Thin(ThinMutex<Native>),
-    /// A full lock, on the heap, as the struct has no room for it.
+    Default(RawMutex<Native>),
+    /// A ticket lock, on the heap, as the struct has no room for it.
     Fixed(Box<Fixed>),
 }
 
@@ -60,7 +60,7 @@ unsafe impl Home for fairlock_mutex_t {
     fn preset(batch: u32) -> Option<Mutex> {
         let fixed = |lock| Kind::Fixed(Box::new(lock));
         Some(Mutex::new(match batch {
-            FAIRLOCK_BATCH_NONE => Kind::Thin(ThinMutex::new_const()),
+            FAIRLOCK_BATCH_NONE => Kind::Default(RawMutex::new_const()),
             1 => fixed(Fixed::One(BatchedTicketLock::new_const())),
             4 => fixed(Fixed::Four(BatchedTicketLock::new_const())),
             8 => fixed(Fixed::Eight(BatchedTicketLock::new_const())),
@@ -84,7 +84,7 @@ macro_rules! each {
 macro_rules! any {
     ($mutex:expr, $lock:ident => $do:expr) => {
         match $mutex {
-            Kind::Thin($lock) => $do,
+            Kind::Default($lock) => $do,
             Kind::Fixed(fixed) => each!(&**fixed, $lock => $do),
         }
     };
@@ -96,9 +96,9 @@ impl Kind {
     }
 
     /// The lock that a condition variable can wait with.
-    pub(crate) fn thin(&self) -> Option<&ThinMutex<Native>> {
+    pub(crate) fn as_default(&self) -> Option<&RawMutex<Native>> {
         match self {
-            Self::Thin(lock) => Some(lock),
+            Self::Default(lock) => Some(lock),
             Self::Fixed(_) => None,
         }
     }
@@ -121,7 +121,7 @@ impl Way for Kind {
     #[inline(always)]
     fn take(mutex: &Self) -> Result<(), WaitError> {
         match mutex {
-            Self::Thin(lock) => lock.lock(),
+            Self::Default(lock) => lock.lock(),
             Self::Fixed(fixed) => fixed.lock(),
         }
         Ok(())
@@ -132,7 +132,7 @@ impl Hold for Kind {
     #[inline(always)]
     fn is_held(mutex: &Self) -> bool {
         match mutex {
-            Self::Thin(lock) => lock.is_locked(),
+            Self::Default(lock) => lock.is_locked(),
             Self::Fixed(fixed) => fixed.is_locked(),
         }
     }
@@ -141,7 +141,7 @@ impl Hold for Kind {
     unsafe fn release(mutex: &Self) {
         match mutex {
             // SAFETY: the caller's promise.
-            Self::Thin(lock) => unsafe { lock.unlock() },
+            Self::Default(lock) => unsafe { lock.unlock() },
             // SAFETY: the same.
             Self::Fixed(fixed) => unsafe { fixed.unlock() },
         }
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 }
 
 /// Ends the use of a mutex. Every later call with it returns EINVAL, until it is
-/// initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
+/// initialised again. One that is just forgotten keeps what it has of the library's: 384 bytes,
 /// if threads have waited for it lately, or if it was used and has batches of a fixed size.
 /// Otherwise nothing.
 ///
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
     status(unsafe { home::destroy(mutex, |mutex| !Kind::is_held(mutex) && !mutex.is_contended()) })
 }
 
-/// Gives back what the mutex has of the library's because threads have waited for it: 640 bytes,
+/// Gives back what the mutex has of the library's because threads have waited for it: 384 bytes,
 /// which it gives back by itself after some use that nobody waits for. The mutex stays what it
 /// is; others may use it meanwhile.
 ///
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_trim(mutex: *mut fairlock_mutex_t) -> c_int {
-    let trim = |mutex: &Mutex| busy_unless(mutex.thin().ok_or(Errno::UNSUPPORTED)?.trim());
+    let trim = |mutex: &Mutex| busy_unless(mutex.as_default().ok_or(Errno::UNSUPPORTED)?.trim());
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::unless_zero(mutex, trim) })
 }
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn what_threads_that_waited_leave_behind_is_used_again() {
-        let made = || Native::mutex_slots().made();
+        let made = || Native::slots().made();
         for round in 0..200 {
             let mut mutex = fairlock_mutex_t { mark: 0, preset: 0, memory: [0; 3] };
             let mutex = &raw mut mutex;
@@ -352,7 +352,7 @@ mod tests {
                 }
             }
         }
-        // Other tests have some full locks at the same time.
-        assert!(made() < 100, "{} full locks for one at a time", made());
+        // Other tests have some slots at the same time.
+        assert!(made() < 100, "{} slots for one at a time", made());
     }
 }

@@ -173,7 +173,7 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
 }
 
 /// Ends the use of a lock. Every later call with it returns EINVAL, until it is
-/// initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
+/// initialised again. One that is just forgotten keeps what it has of the library's: 384 bytes,
 /// if threads have waited for it lately, or if it was used and its policy is not the default
 /// one or it has events of its own; 320, if it follows a proposal. Otherwise nothing.
 ///
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -
     status(unsafe { home::destroy(lock, |sem| !sem.is_locked() && !sem.has_waiters()) })
 }
 
-/// Gives back what the lock has of the library's because threads have waited for it: 640 bytes,
+/// Gives back what the lock has of the library's because threads have waited for it: 384 bytes,
 /// which it gives back by itself after some use that nobody waits for. The lock stays what it
 /// is; others may use it meanwhile.
 ///
@@ -198,8 +198,8 @@ pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_trim(lock: *mut fairlock_rwlock_t) -> c_int {
     let trim = |sem: &Lock| {
-        let thin = sem.as_default().filter(|lock| !lock.keeps_full()).ok_or(Errno::UNSUPPORTED)?;
-        busy_unless(thin.trim())
+        let lock = sem.as_default().filter(|lock| !lock.keeps_slot()).ok_or(Errno::UNSUPPORTED)?;
+        busy_unless(lock.trim())
     };
     // SAFETY: the caller provides a lock.
     status(unsafe { home::unless_zero(lock, trim) })

@@ -31,7 +31,7 @@ const SHORT: [&str; 6] = ["sim", "handoff", "--case", "sleep", "--duration", "2m
 
 #[test]
 fn a_policy_is_simulated_by_its_parameters() {
-    let presets = ["--policy", "full,unfair"];
+    let presets = ["--policy", "tenure,unfair"];
     let parameters = [
         "--policy",
         "tenure:handoff_after=4ms,budget=10,published:handoff_after=never,reader_spin=on",

@@ -29,7 +29,7 @@ mod head_loom;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, PooledPlatform};
 
 use crate::slot::{Slot, Slots};
 use crate::word::{Owner, Word};
@@ -39,7 +39,7 @@ use crate::word::{Owner, Word};
 const ATTEMPTS: u32 = 4;
 
 /// What came of an attempt to enter.
-pub(crate) enum Entry<P: Platform> {
+pub(crate) enum Entry<P: PooledPlatform> {
     /// The caller is inside.
     Entered,
     /// Somebody is in the way.
@@ -53,7 +53,7 @@ pub(crate) enum Entry<P: Platform> {
 }
 
 /// How the caller was inside.
-pub(crate) enum Exit<P: Platform> {
+pub(crate) enum Exit<P: PooledPlatform> {
     Reader,
     Writer,
     /// The caller was not inside.
@@ -63,12 +63,12 @@ pub(crate) enum Exit<P: Platform> {
 }
 
 #[repr(transparent)]
-pub(crate) struct Head<P: Platform, S: Slots<P>> {
+pub(crate) struct Head<P: PooledPlatform, S: Slots<P>> {
     word: P::AtomicU64,
     slots: PhantomData<S>,
 }
 
-impl<P: Platform, S: Slots<P>> Head<P, S> {
+impl<P: PooledPlatform, S: Slots<P>> Head<P, S> {
     /// Enters as a reader, if the lock is thin and nothing is in the way at once. The lock is
     /// mostly free: a load to see that would only take time.
     #[inline(always)]

@@ -13,7 +13,7 @@
 //! A lock has two forms, and both fit into the 56 bytes of the program's lock. At first it is
 //! *thin*: a word (`head`) that counts readers or says that a writer is inside, with one
 //! compare-exchange to enter and one to leave. When somebody has to wait for more than half a
-//! millisecond, the lock is *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool, in a
+//! millisecond, the lock is *inflated*: a [`RawRwLock`](fairlock::lock::RawRwLock) from a pool, in a
 //! *slot*, adopts the holders, and the slot's number replaces the word, with a nonce. The slot
 //! knows the address and the nonce of its lock; so bytes that the program has copied, moved or
 //! overwritten are a free lock, and lead nowhere. From then on everything goes to the inflated
@@ -21,6 +21,9 @@
 //!
 //! An inflated rwlock that is read nearly always is *visible*: its readers are in the records of their threads,
 //! and no word counts them (`visible`).
+//!
+//! That lock keeps the slot of its queue (fairlock's `lock/slot.rs`), which it has before anybody waits: so nobody needs
+//! memory in order to wait, nor does the child of a fork.
 //!
 //! The pool's memory is never given back, so it does no harm if the program frees its lock while
 //! the thread that released it last is still on its way out. An inflated lock belongs to an address
@@ -74,6 +77,7 @@
 //!   `dlvsym`, must not share a lock with others.
 //! * Race detectors do not know these locks: helgrind and DRD report false races. A program with
 //!   ThreadSanitizer keeps glibc's locks, and nothing is recorded.
+//! * 8,388,608 reads of a lock at a time are counted; one more is `EAGAIN`.
 //! * A real-time policy that only another process gives to a thread is not noticed
 //!   (`thread::note_policy`).
 //! * `fork` in a signal handler must be followed by `exec` or `_exit` there.

@@ -97,6 +97,11 @@ pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> Option<&'stati
         }
         let new = |number| Slot::new(config::POLICY, fork::number(), number);
         let slot = here(SLOTS.take().or_else(|| SLOTS.make(new))?);
+        if !slot.sem().begins() {
+            // SAFETY: as in `reclaim`.
+            unsafe { SLOTS.give(slot) };
+            return None;
+        }
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));
         }

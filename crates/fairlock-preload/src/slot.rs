@@ -1,17 +1,16 @@
 //! An inflated lock, in memory that is never given back.
 
-use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use fairlock::Policy;
 use fairlock::events::EventCounts;
-use fairlock::platform::Platform;
-use fairlock::rwsem::RwSem;
+use fairlock::lock::RawRwLock;
+use fairlock::platform::PooledPlatform;
 
 use crate::word::{Identity, Name, Owner, Still, Word};
 
 /// Where slots are found by their numbers.
-pub(crate) trait Slots<P: Platform> {
+pub(crate) trait Slots<P: PooledPlatform> {
     /// `None` if there is no slot of that number.
     fn get(number: u32) -> Option<&'static Slot<P>>;
 
@@ -22,8 +21,8 @@ pub(crate) trait Slots<P: Platform> {
 /// A lock that was, or is, contended. Recycled as it is: a thread that released it last, and let
 /// its user go on to destroy it, may still be busy in its queue, which does the next user no harm.
 #[repr(C, align(64))]
-pub(crate) struct Slot<P: Platform> {
-    sem: UnsafeCell<RwSem<P>>,
+pub(crate) struct Slot<P: PooledPlatform> {
+    sem: Line<RawRwLock<P>>,
     // What each use of the lock looks at is on one line, and hardly ever written.
     /// Its number in the pool.
     pub(crate) number: u32,
@@ -46,13 +45,14 @@ pub(crate) struct Slot<P: Platform> {
     pub(crate) waiting: AtomicU32,
 }
 
-// SAFETY: `sem` is for sharing; for its exception see `sem` and `enter_process`.
-unsafe impl<P: Platform> Sync for Slot<P> {}
+/// In a cache line of its own, as it is written all the time.
+#[repr(align(64))]
+struct Line<T>(T);
 
-impl<P: Platform> Slot<P> {
+impl<P: PooledPlatform> Slot<P> {
     pub(crate) fn new(policy: Policy, process: u32, number: u32) -> Self {
         Self {
-            sem: UnsafeCell::new(RwSem::new(policy)),
+            sem: Line(RawRwLock::new(policy)),
             number,
             owners: AtomicU32::new(0),
             identity: AtomicU64::new(Identity::NONE.0),
@@ -67,10 +67,8 @@ impl<P: Platform> Slot<P> {
     }
 
     #[inline(always)]
-    pub(crate) fn sem(&self) -> &RwSem<P> {
-        // SAFETY: shared, but for `forget_waiters`, which runs before anybody uses the slot in the
-        // process.
-        unsafe { &*self.sem.get() }
+    pub(crate) fn sem(&self) -> &RawRwLock<P> {
+        &self.sem.0
     }
 
     // A thread that changes whose slot this is has the slot for itself, or the registry's mutex.
@@ -169,7 +167,7 @@ impl<P: Platform> Slot<P> {
     /// Nobody has used it in this process, and one thread does this.
     pub(crate) unsafe fn enter_process(&self, process: u32) {
         // SAFETY: the caller's promise.
-        unsafe { &mut *self.sem.get() }.forget_waiters();
+        unsafe { self.sem().enter_child() };
         self.stats.reset();
         // A thread that was in doubt is not here.
         self.confirm();

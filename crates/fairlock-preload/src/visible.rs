@@ -1,5 +1,5 @@
 //! Readers that no lock counts: those of an inflated lock that is read nearly always. They are in the records of their
-//! threads, as `fairlock::thin` has it (its `visible.rs` says why that is safe); here is what the library adds.
+//! threads, as `fairlock::lock` has it (its `visible.rs` says why that is safe); here is what the library adds.
 //!
 //! * A name is in the slot, and only a lock whose word leads there reads it. So a copy of a visible lock is a stray word, as
 //!   that of any inflated lock, and where a lock is destroyed, or another one is at its address, the name goes with the slot.
@@ -13,8 +13,8 @@
 
 use core::sync::atomic::{Ordering, fence};
 
+use fairlock::lock::VisibleReaders;
 use fairlock::platform::System;
-use fairlock::thin::VisibleReaders;
 
 use crate::process::mutex::Blocked;
 use crate::registry::Slot;
@@ -31,15 +31,13 @@ impl Slot {
             return;
         }
         let before = self.shown.load(Ordering::Relaxed);
-        if let (None, Some(number)) = (self.name(), VISIBLE.name(Name::REVOKED - 1)) {
-            let name = number + 1; // zero is none
-
+        if let (None, Some(name)) = (self.name(), VISIBLE.name(Name::REVOKED)) {
             let _blocked = Blocked::begin();
             // SeqCst: before the look at who waits. Acquire and Release: whoever reads visibly comes after the last writer.
             let order = (Ordering::SeqCst, Ordering::Relaxed);
             let publish = || self.shown.compare_exchange(before, name, order.0, order.1).is_ok();
-            // SAFETY: just taken; there is room for billions of readers beside few.
-            unsafe { VisibleReaders::show(self.sem(), publish) };
+            // SAFETY: just taken.
+            unsafe { VisibleReaders::show_readers(self.sem(), publish) };
             if self.waiting.load(Ordering::SeqCst) > 0 || self.sem().has_waiters() {
                 self.settle();
             }
@@ -64,7 +62,7 @@ impl Slot {
         let close =
             || self.shown.compare_exchange(name, Name(name).revoked().0, order.0, order.1).is_ok();
         // SAFETY: the lock has units since it has the name (`show`), and `close` takes that off.
-        unsafe { VISIBLE.revoke(name, self.sem(), 0, close) };
+        unsafe { VISIBLE.revoke_name(name, self.sem(), close) };
     }
 
     /// Nobody has used the slot in the child of a fork yet.
@@ -141,18 +139,17 @@ mod tests {
     #[test]
     fn a_child_makes_up_for_a_thread_that_was_making_the_lock_visible() {
         fairlock_testing::alone(|| {
-            let (Some(thin), Some(slot)) = (visible(), visible()) else { return };
+            let Some(slot) = visible() else { return };
             let units = readers(slot);
+            slot.enter_child();
+            assert!(readers(slot) == units && slot.name().is_some());
+            slot.settle();
+            assert_eq!(readers(slot), 0);
+            // Here the other thread was, when this one forked.
             // SAFETY: no writer is inside.
             unsafe { slot.sem().adopt_readers(units) };
             slot.enter_child();
-            assert!(readers(slot) == units && slot.name().is_some());
-            thin.settle();
-            assert_eq!(readers(thin), 0);
-            // SAFETY: as above.
-            unsafe { thin.sem().adopt_readers(units) };
-            thin.enter_child();
-            assert_eq!(readers(thin), 0);
+            assert_eq!(readers(slot), 0);
         });
     }
 

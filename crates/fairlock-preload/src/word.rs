@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// | 0 | 0 | 1: `INFLATED` |
 /// | 1 | `WRITER`: a writer is inside | |
 /// | 1-31 | | the number of the slot |
-/// | 8-62 | how many readers are inside | |
-/// | 63 | `FULL`: no more can be counted | |
+/// | 8-30 | how many readers are inside | |
+/// | 31 | `FULL`: no more can be counted, nor in a slot | |
 /// | 45-63 | | the nonce |
 ///
 /// Zero is a free lock, as in a static initialiser.
@@ -21,7 +21,7 @@ const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
-const FULL: u64 = 1 << 63;
+const FULL: u64 = 1 << 31;
 
 const SLOT_SHIFT: u32 = 1;
 const SLOT_MASK: u64 = (1 << 31) - 1;

@@ -16,11 +16,11 @@ use std::error::Error;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use fairlock::lock_api::RawRwLock;
+use fairlock::lock::RawRwLock;
+use fairlock::lock_api;
 use fairlock::platform::{Atomic, Platform};
 use fairlock::published::{self, ReaderSpin};
-use fairlock::rwsem::{Policy, RwSem};
-use fairlock_sim::{Machine, Sim, Simulation};
+use fairlock_sim::{Machine, Sim, Simulation, begin_locks};
 
 /// A lock as this program uses it.
 trait Lock {
@@ -31,7 +31,7 @@ trait Lock {
 /// fairlock's locks, as they are.
 struct Ours<R>(R);
 
-impl<R: RawRwLock> Lock for Ours<R> {
+impl<R: lock_api::RawRwLock> Lock for Ours<R> {
     fn read(&self, section: &dyn Fn()) {
         self.0.lock_shared();
         section();
@@ -85,7 +85,11 @@ fn lock(name: &str) -> Result<Box<dyn Lock>, String> {
         Box::new(Ours(published::RwSem::<Sim>::new(policy)))
     };
     Ok(match name {
-        "default" => Box::new(Ours(RwSem::<Sim>::new(Policy::DEFAULT))),
+        "default" => {
+            // SAFETY: no lock of an earlier simulation is used any more.
+            unsafe { begin_locks() };
+            Box::new(Ours(RawRwLock::<Sim>::new_const()))
+        }
         "vanilla" => published(ReaderSpin::Always),
         "before" => published(ReaderSpin::On),
         "limit_rspin" => published(ReaderSpin::One),

@@ -65,7 +65,7 @@ pub use inside::{
 };
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};
-pub use platform::{SimU32, SimU64, SimUsize, begin_thin_locks};
+pub use platform::{SimU32, SimU64, SimUsize, begin_locks};
 pub use report::{Operations, Report, ThreadReport};
 pub use sim::Sim;
 pub use simulation::{JoinHandle, Simulation};

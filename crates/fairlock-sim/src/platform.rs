@@ -7,9 +7,9 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use fairlock::lock::{Slots, VisibleReaders};
 use fairlock::platform::{Atomic, ConstZero, PooledPlatform, System, WaitOutcome};
-use fairlock::rwsem::RwSem;
-use fairlock::thin::{FullMutex, Slots, VisibleReaders};
+use fairlock::pool::Heap;
 use fairlock::wait::Thread;
 
 use crate::engine::{Engine, Look, Next, Work, ask};
@@ -243,13 +243,11 @@ unsafe impl System for Sim {
     }
 }
 
-/// The full locks of thin ones. They belong to an OS thread, as a simulation does: what other OS
-/// threads simulate at the same time makes no difference to it. In cache lines of their own: what shares
-/// one does not depend on the address.
+/// What locks share. It belongs to an OS thread, as a simulation does: what other OS threads simulate at the same time
+/// makes no difference to it. In cache lines of its own: what shares one does not depend on the address.
 #[repr(align(64))]
 struct Pools {
-    rwsem: Slots<Sim, RwSem<Sim>>,
-    mutex: Slots<Sim, FullMutex<Sim>>,
+    slots: Slots<Sim>,
     visible: VisibleReaders<Sim>,
 }
 
@@ -258,19 +256,15 @@ std::thread_local! {
     static POOLS: Cell<*const Pools> = const { Cell::new(ptr::null()) };
 }
 
-/// From here on there are thin locks (`ThinRwSem<Sim>`, `ThinMutex<Sim>`) in simulations of the
-/// calling OS thread, and none of them has been waited for: so the result of a simulation does not
-/// depend on those before it. What earlier thin locks had is freed.
+/// From here on there are locks (`RawRwLock<Sim>`, `RawMutex<Sim>`) in simulations of the calling OS thread, and none of
+/// them has been waited for: so the result of a simulation does not depend on those before it. What earlier locks had is
+/// freed.
 ///
 /// # Safety
-/// A thin lock that is used on this OS thread before the next call is used and dropped on no other
-/// one, and not after that call.
-pub unsafe fn begin_thin_locks() {
-    let pools = Box::new(Pools {
-        rwsem: Slots::new(),
-        mutex: Slots::new(),
-        visible: VisibleReaders::new(),
-    });
+/// A lock that is used on this OS thread before the next call is used and dropped on no other one, and not after that
+/// call.
+pub unsafe fn begin_locks() {
+    let pools = Box::new(Pools { slots: Slots::new(), visible: VisibleReaders::new() });
     let before = POOLS.replace(Box::into_raw(pools));
     if !before.is_null() {
         // SAFETY: from a box, here; no lock of that time is used any more.
@@ -279,19 +273,17 @@ pub unsafe fn begin_thin_locks() {
 }
 
 fn pools() -> &'static Pools {
-    // SAFETY: there for as long as locks are used that have slots of them (`begin_thin_locks`).
-    unsafe { POOLS.get().as_ref() }.expect("thin locks are simulated after `begin_thin_locks`")
+    // SAFETY: there for as long as locks are used that have slots of them (`begin_locks`).
+    unsafe { POOLS.get().as_ref() }.expect("locks are simulated after `begin_locks`")
 }
 
-// SAFETY: a lock finds the pools of the time when it was first used (`begin_thin_locks`); the hint
-// is the address of the thread's record.
+// SAFETY: a lock finds the pools of the time when it was first used (`begin_locks`); the hint is the address of the
+// thread's record.
 unsafe impl PooledPlatform for Sim {
-    fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
-        &pools().rwsem
-    }
+    type Memory = Heap;
 
-    fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
-        &pools().mutex
+    fn slots() -> &'static Slots<Self> {
+        &pools().slots
     }
 
     fn visible_readers() -> Option<&'static VisibleReaders<Self>> {

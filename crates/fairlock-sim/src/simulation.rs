@@ -22,11 +22,13 @@ use crate::world::{Step, World};
 /// difference: a thread's stack is one line, whatever is in its frames.
 ///
 /// ```
-/// use fairlock::rwsem::{Policy, RwSem};
+/// use fairlock::lock::{Policy, RawRwLock};
 /// use fairlock_sim::{Machine, Sim, Simulation};
 ///
 /// let machine = Machine::builtin("cascade_lake_96")?;
-/// let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+/// // SAFETY: no lock of an earlier simulation is used any more.
+/// unsafe { fairlock_sim::begin_locks() };
+/// let lock = RawRwLock::<Sim>::new(Policy::DEFAULT);
 /// let mut simulation = Simulation::new(&machine, 1);
 /// let writers: Vec<_> = (0..96)
 ///     .map(|_| {

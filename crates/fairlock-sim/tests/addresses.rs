@@ -5,10 +5,9 @@ use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use fairlock::lock::{Policy, RawRwLock};
 use fairlock::platform::Atomic;
-use fairlock::rwsem::Policy;
-use fairlock::thin::ThinRwSem;
-use fairlock_sim::{Machine, Sim, SimU64, Simulation, begin_thin_locks, busy, random, stopped};
+use fairlock_sim::{Machine, Sim, SimU64, Simulation, begin_locks, busy, random, stopped};
 use fairlock_testing as _; // the watchdog
 
 const RUN_NS: u64 = 400_000;
@@ -83,12 +82,12 @@ fn where_in_its_frames_a_thread_has_its_words_makes_no_difference() {
 fn where_locks_are_makes_no_difference() {
     const LOCKS: usize = 64;
     #[repr(align(128))]
-    struct Padded(ThinRwSem<Sim>);
+    struct Padded(RawRwLock<Sim>);
     assert_all_the_same([0, 1, 3, 32, 33].into_iter().map(|first| {
         // SAFETY: the locks are used and dropped here.
-        unsafe { begin_thin_locks() };
+        unsafe { begin_locks() };
         let locks: Vec<_> =
-            (0..first + LOCKS).map(|_| Padded(ThinRwSem::new(Policy::DEFAULT))).collect();
+            (0..first + LOCKS).map(|_| Padded(RawRwLock::new(Policy::DEFAULT))).collect();
         let locks = &locks[first..];
         run(&|_| {
             while !stopped() {

@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fairlock::platform::{System, WaitOutcome};
-use fairlock::rwsem::RwSem;
+use fairlock::lock::RawRwLock;
+use fairlock::platform::{Heap, PooledPlatform, Slots, System, WaitOutcome};
 use fairlock::wait::{CancelToken, Thread};
 use fairlock::{RwLockExt, WaitError, lock_api};
 
@@ -90,8 +90,19 @@ unsafe impl System for Spinning {
     }
 }
 
+// SAFETY: the hint is the address of the thread's record; there is one pool.
+unsafe impl PooledPlatform for Spinning {
+    type Memory = Heap;
+
+    /// What locks have while threads wait for them.
+    fn slots() -> &'static Slots<Self> {
+        static SLOTS: Slots<Spinning> = Slots::new_const();
+        &SLOTS
+    }
+}
+
 /// The typed lock on it. With atomics that can be constants it can be a static.
-type RwLock<T> = lock_api::RwLock<RwSem<Spinning>, T>;
+type RwLock<T> = lock_api::RwLock<RawRwLock<Spinning>, T>;
 
 /// Two numbers that are equal whenever nobody writes.
 static ACCOUNT: RwLock<[u64; 2]> = RwLock::new([0; 2]);

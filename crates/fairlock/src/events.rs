@@ -7,7 +7,7 @@
 //!
 //! * [`set_counting`] counts the events of all locks of the process together,
 //!   in [`global`].
-//! * [`RwSem::set_events`](crate::rwsem::RwSem::set_events) (or
+//! * [`RawRwLock::set_events`](crate::lock::RawRwLock::set_events) (or
 //!   [`RwLockExt::set_events`](crate::RwLockExt::set_events)) gives one lock,
 //!   or several, an [`EventCounts`] of its own.
 //!
@@ -103,7 +103,7 @@ events! {
     ReleasedSlow = "released_slow",
     /// a sleeping waiter for a ticket lock was kicked.
     ReleasedSlowKicked = "released_slow_kicked",
-    /// the readers of a thin lock became visible. Only counted in [`global`].
+    /// the readers of a lock became visible. Only counted in [`global`].
     ReadersShown = "readers_shown",
     /// the readers of a lock are visible no longer, most often for a writer. Only counted in [`global`].
     ReadersRevoked = "readers_revoked",
@@ -268,7 +268,7 @@ pub fn global() -> &'static EventCounts {
 }
 
 /// Switches counting in [`global`] on or off. Off at first. Locks that have
-/// [counts of their own](crate::rwsem::RwSem::set_events) keep counting there.
+/// [counts of their own](crate::lock::RawRwLock::set_events) keep counting there.
 pub fn set_counting(on: bool) {
     if on {
         LISTENERS.add(Listeners::PROCESS);
@@ -300,7 +300,14 @@ impl Sink {
         let counts = counts.map_or(ptr::null(), ptr::from_ref);
         // Release: the counters are made before they are counted in.
         self.0.store(counts.cast_mut(), Ordering::Release);
-        LISTENERS.add(Listeners::LOCKS);
+        if !counts.is_null() {
+            LISTENERS.add(Listeners::LOCKS);
+        }
+    }
+
+    /// Counts where the other one does, from here on.
+    pub(crate) fn set_as(&self, other: &Self) {
+        self.0.store(other.0.load(Ordering::Acquire), Ordering::Release);
     }
 
     #[inline]

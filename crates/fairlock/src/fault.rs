@@ -39,8 +39,6 @@ pub enum Fault {
     /// Rule 12, and defect 8 of range locks: the granter looks at the waiter once
     /// more after the grant.
     TouchesGranted,
-    /// Under tenure, a writer releases the lock first, and then looks whom to wake.
-    LooksAfterRelease,
     /// Rule 14: a writer that gives up wakes nobody.
     WriterLeavesQuietly,
     /// Rule 15: `try_read` counts itself for a moment.
@@ -84,38 +82,26 @@ pub enum Fault {
     UpgradesInTwoSteps,
     /// An upgrade does not wait for the readers inside.
     UpgradesBesideReaders,
-    /// An upgradable reader that leaves wakes nobody.
-    UpgradableLeavesQuietly,
 
-    // Thin locks.
-    /// A full lock is taken without a check that it is still this lock's.
-    TakesAnySlot,
-    /// A thread waits for a full lock without that check.
-    PinsAnySlot,
-    /// A lock becomes thin although somebody has pinned its full one.
-    DeflatesPinned,
-    /// A lock gets a full lock that is still pinned by a thread that came too late at another lock,
-    /// or earlier at this one.
-    TakesPinned,
-    /// A reader that has entered the slot that it remembers does not check that the lock still has
-    /// that slot.
-    ReadsBlindly,
+    // Slots of the default locks.
+    /// A thread that has the queue lock of a slot does not check that the lock still has that slot.
+    UsesAnySlot,
+    /// A lock gives its slot back although somebody waits.
+    DropsAwaited,
+    /// The waiter that is next sleeps without naps behind the holder of a mutex that does not know that somebody waits.
+    SleepsUnseen,
 
     // Visible readers.
     /// A thread that revokes a name skips the barrier.
     RevokesUnfenced,
     /// A reader that has shown the name does not look at the lock again.
     ShowsBlindly,
-    /// A full lock becomes visible although somebody has pinned its slot.
-    ShowsAwaited,
     /// A reader that leaves does not look whether it was moved.
     HidesBlindly,
     /// A scan marks what it saw although the owner has changed the record since.
     MarksLate,
     /// A name is revoked with nothing raised.
     ScansUnraised,
-    /// A guard that another thread shows is released, but stays in that thread's record.
-    LeavesShown,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.
@@ -148,8 +134,6 @@ pub enum Fault {
     QueuesTooLate,
     /// A sleeper is put into the mutex's queue before it can find out.
     QueuesUnreported,
-    /// A sleeper is queued at a full lock without a check that it is still its mutex's.
-    SeatsAnywhere,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
     /// Defect 2: a waiter that gives up is subtracted from the counts as the other kind.
@@ -204,7 +188,6 @@ impl Fault {
 
 /// Whether the caller is to make this mistake.
 #[cfg(not(any(fairlock_faults, test)))]
-#[cfg_attr(not(feature = "alloc"), allow(dead_code, reason = "the locks that ask need it"))]
 #[inline(always)]
 pub(crate) const fn active(_: Fault) -> bool {
     false

@@ -17,7 +17,7 @@
 //! | [`RangeRwLock`](range::RangeRwLock) | many readers or one writer *for each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most threads want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
 //! | [`published::RwLock<T>`](published::RwLock) | the reader/writer lock of the kernel proposals, which may starve threads | you compare with them |
-//! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build a lock of your own, or have no standard library |
+//! | [`RawRwLock<P>`](lock::RawRwLock) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build a lock of your own, or have no standard library |
 //! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | you build a lock of your own, or have no standard library |
 //!
 //! # In place of another lock
@@ -56,7 +56,7 @@
 //! |---|---|
 //! | `RwLock<u64>` | 16 |
 //! | `Mutex<u64>` | 16 |
-//! | `RangeRwLock` | 1,280 |
+//! | `RangeRwLock` | 832 |
 //!
 //! The first two are 8 bytes without the value that they guard.
 //!
@@ -108,9 +108,8 @@
 //! A lock is written once, against the trait [`Platform`](platform::Platform).
 //! The feature `std` (on by default) adds two platforms: one for Linux (futexes), and one for
 //! everything else that has a standard library. The types above that have no `<P>` use the one
-//! for the target. Without `std` the crate is `no_std`, and you supply the platform, as in
-//! `examples/custom_platform.rs`. Only the range lock allocates: feature `alloc`, which `std`
-//! turns on.
+//! for the target. Without `std` the crate is `no_std`, with an allocator, and you supply the platform, as in
+//! `examples/custom_platform.rs`.
 //!
 //! # Rust version
 //!
@@ -129,7 +128,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(fairlock_loom))))]
 #![warn(missing_docs)]
 
-#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
@@ -155,6 +153,7 @@ mod guard;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod inner;
 mod inspect;
+pub mod lock;
 #[cfg(all(feature = "lock_api_05", not(fairlock_loom)))]
 pub mod lock_api_05;
 mod may_dangle;
@@ -167,25 +166,18 @@ mod native;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod once;
 pub mod platform;
-#[cfg(any(feature = "std", fairlock_loom))]
 #[doc(hidden)]
 pub mod pool;
 pub mod published;
-#[cfg(feature = "alloc")]
 pub mod range;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod reentrant;
 mod rwlock;
-// What only thin locks use.
-#[cfg_attr(not(any(feature = "std", fairlock_loom)), allow(dead_code, unused_imports))]
-pub mod rwsem;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod semaphore;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub mod stats;
 mod system;
-#[cfg(any(feature = "std", fairlock_loom))]
-pub mod thin;
 mod thread;
 pub mod ticket;
 pub mod wait;
@@ -197,6 +189,7 @@ pub use const_new::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use fair_mutex::*;
 pub use guard::GuardMarker;
+pub use lock::{Percent, Policy};
 pub use lock_api;
 #[cfg(feature = "arc_lock")]
 pub use lock_api::{
@@ -212,7 +205,6 @@ pub use range::native::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use reentrant::*;
 pub use rwlock::*;
-pub use rwsem::{Percent, Policy};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use wait::WaitError;
@@ -265,59 +257,59 @@ struct AttemptsMustBeUsed;
 /// ```
 ///
 /// ```compile_fail
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
 /// RwSem::new(fairlock::Policy::DEFAULT).adopt_readers(1);
 /// ```
 ///
 /// ```compile_fail
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
 /// RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
 /// ```
 ///
 /// ```compile_fail
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
 /// RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
 /// ```
 ///
 /// ```compile_fail,E0133
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
 /// RwSem::new(fairlock::Policy::DEFAULT).try_unlock_read();
 /// ```
 ///
 /// ```compile_fail,E0133
 /// use fairlock::{
+///     lock::VisibleReaders,
 ///     platform::{Native, System},
-///     thin::VisibleReaders,
 /// };
 /// VisibleReaders::<Native>::new().prepare(Native::thread(), 64);
 /// ```
 ///
 /// ```compile_fail,E0133
 /// use fairlock::{
+///     lock::VisibleReaders,
 ///     platform::{Native, System},
-///     thin::VisibleReaders,
 /// };
 /// VisibleReaders::<Native>::enter(Native::thread(), 64, 7, || true);
 /// ```
 ///
 /// ```compile_fail,E0133
 /// use fairlock::{
+///     lock::VisibleReaders,
 ///     platform::{Native, System},
-///     thin::VisibleReaders,
 /// };
 /// VisibleReaders::<Native>::new().leave(Native::thread(), 64, 7);
 /// ```
 ///
 /// ```compile_fail,E0133
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
-/// use fairlock::{platform::Native, thin::VisibleReaders};
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
+/// use fairlock::{lock::VisibleReaders, platform::Native};
 /// let lock = RwSem::new(fairlock::Policy::DEFAULT);
 /// VisibleReaders::<Native>::new().revoke(7, &lock, 1, || true);
 /// ```
 ///
 /// ```compile_fail,E0133
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
-/// use fairlock::{platform::Native, thin::VisibleReaders};
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
+/// use fairlock::{lock::VisibleReaders, platform::Native};
 /// let lock = RwSem::new(fairlock::Policy::DEFAULT);
 /// VisibleReaders::<Native>::new().enter_child_of(&lock, 7, false);
 /// ```
@@ -356,13 +348,13 @@ struct AttemptsMustBeUsed;
 /// That is all that is wrong with them:
 ///
 /// ```
+/// use fairlock::lock::VisibleReaders;
 /// use fairlock::platform::{Native, System};
 /// use fairlock::pool::{Memory, Pool, Pooled};
-/// use fairlock::thin::VisibleReaders;
 ///
 /// let word = std::sync::atomic::AtomicU32::new(1);
 /// fairlock::wait::Thread::<fairlock::platform::Native>::stay_awake(&word, 1, None, false);
-/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
 /// // SAFETY: each lock is new, and nobody else uses it.
 /// unsafe {
 ///     fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).adopt_readers(1);

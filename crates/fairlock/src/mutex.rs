@@ -5,17 +5,17 @@ use std::time::Instant;
 
 use crate::deadlock::{self, Id, Mode};
 use crate::guard::note_attempt;
+use crate::lock;
 use crate::platform::Native;
-use crate::thin::ThinMutex;
 use crate::wait::WaitError;
 use crate::{CancelToken, GuardMarker, Wait};
 
-/// The raw mutex: a [`ThinMutex`] on this platform. 8 bytes.
+/// The raw mutex: a [`lock::RawMutex`] on this platform. 8 bytes.
 ///
 /// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`. A fair release gives
 /// the lock to the waiter whose turn it is, before any thread that comes later.
 #[derive(Debug)]
-pub struct RawMutex(ThinMutex<Native>, Id);
+pub struct RawMutex(lock::RawMutex<Native>, Id);
 
 // Stated above.
 const _: () = assert!(size_of::<RawMutex>() == 8 + size_of::<Id>());
@@ -75,13 +75,13 @@ impl RawMutex {
         self.0.is_contended()
     }
 
-    /// Whether the lock has a full one of the pool at this instant.
+    /// Whether the lock has a slot of the pool at this instant.
     #[doc(hidden)]
-    pub fn is_inflated(&self) -> bool {
-        self.0.is_inflated()
+    pub fn has_slot(&self) -> bool {
+        self.0.has_slot()
     }
 
-    pub(crate) fn thin(&self) -> &ThinMutex<Native> {
+    pub(crate) fn raw(&self) -> &lock::RawMutex<Native> {
         &self.0
     }
 
@@ -128,12 +128,12 @@ impl RawMutexExt for RawMutex {
     }
 }
 
-// SAFETY: one holder at a time (see `thin`); nothing in a lock without
+// SAFETY: one holder at a time (see `lock`); nothing in a lock without
 // waiters points into it or names its holder, so it may be moved, dropped, or
 // released by another thread.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self(ThinMutex::new_const(), Id::new());
+    const INIT: Self = Self(lock::RawMutex::new_const(), Id::new());
     type GuardMarker = GuardMarker;
 
     #[inline]
@@ -258,7 +258,7 @@ pub trait MutexExt<R: RawMutexExt, T: ?Sized> {
     /// The bound, in nanoseconds, on the wait of a thread that is queued behind `waiters_ahead`
     /// others. It follows from what the lock has measured so far, and does not include the time
     /// that holders spend in their last sections. See also
-    /// [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    /// [`RawRwLock::planned_wait_ns`](crate::lock::RawRwLock::planned_wait_ns).
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
 }
 

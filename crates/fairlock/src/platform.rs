@@ -9,6 +9,7 @@
 //! * `Portable`: the standard library only, for systems without futexes.
 //! * `Loom`: the model checker (`--cfg fairlock_loom`).
 
+pub use crate::lock::{PooledPlatform, Slots};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use crate::native::Native;
 #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
@@ -17,7 +18,6 @@ pub use crate::native::linux;
 pub use crate::native::loom;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use crate::native::portable;
+pub use crate::pool::{Heap, Memory};
 pub use crate::system::{Atomic, ConstZero, System, WaitOutcome};
-#[cfg(any(feature = "std", fairlock_loom))]
-pub use crate::thin::PooledPlatform;
 pub use crate::thread::{Platform, Thread};

@@ -14,6 +14,9 @@
 //! | 0-31 | the index of the first item plus one; zero if there is none |
 //! | 32-63 | how often the list has changed, so that a thread that is late does not take it for what it was |
 
+use alloc::boxed::Box;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -33,6 +36,86 @@ pub unsafe trait Memory {
     /// # Safety
     /// It was taken for so many items, and is not used any more.
     unsafe fn give_back<T>(memory: *mut T, items: usize);
+}
+
+/// The program's allocator. A lock that uses it must not be behind that allocator.
+#[derive(Debug)]
+pub struct Heap;
+
+// SAFETY: a boxed slice of that many items.
+unsafe impl Memory for Heap {
+    fn take<T>(items: usize) -> Option<*mut T> {
+        Some(Box::into_raw(Box::<[T]>::new_uninit_slice(items)).cast())
+    }
+
+    unsafe fn give_back<T>(memory: *mut T, items: usize) {
+        let slice =
+            ptr::slice_from_raw_parts_mut(memory.cast::<core::mem::MaybeUninit<T>>(), items);
+        // SAFETY: made in this way by `take`, and the caller's promise.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+/// Memory from the system: the program's allocator may itself be behind a lock of this crate, which may be the one
+/// that needs the memory.
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+#[derive(Debug)]
+pub struct FromSystem;
+
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+// SAFETY: what is mapped, or allocated by the C library, is nobody else's, and as large as the layout says.
+unsafe impl Memory for FromSystem {
+    fn take<T>(items: usize) -> Option<*mut T> {
+        let memory = from_system::take(Layout::array::<T>(items).ok()?);
+        (!memory.is_null()).then_some(memory.cast())
+    }
+
+    unsafe fn give_back<T>(memory: *mut T, items: usize) {
+        if let Ok(layout) = Layout::array::<T>(items) {
+            // SAFETY: the caller's promise.
+            unsafe { from_system::give_back(memory.cast(), layout) };
+        }
+    }
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(any(miri, fairlock_loom))))]
+mod from_system {
+    use super::{Layout, ptr};
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+    pub(super) fn take(layout: Layout) -> *mut u8 {
+        let may = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: at no address in particular.
+        let mapped =
+            unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), may, MapFlags::PRIVATE) };
+        mapped.map_or(ptr::null_mut(), |memory| memory.cast())
+    }
+
+    /// # Safety
+    /// It was taken for this layout, and nobody uses it any more.
+    pub(super) unsafe fn give_back(memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        _ = unsafe { munmap(memory.cast(), layout.size()) };
+    }
+}
+
+#[cfg(all(feature = "std", any(not(target_os = "linux"), miri), not(fairlock_loom)))]
+mod from_system {
+    use std::alloc::{GlobalAlloc, System};
+
+    use super::Layout;
+
+    pub(super) fn take(layout: Layout) -> *mut u8 {
+        // SAFETY: items have a size.
+        unsafe { System.alloc(layout) }
+    }
+
+    /// # Safety
+    /// It was taken for this layout, and nobody uses it any more.
+    pub(super) unsafe fn give_back(memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
 }
 
 /// An item that can be in a list of free ones.
@@ -279,13 +362,12 @@ fn unmade() -> ! {
 #[path = "pool_loom.rs"]
 mod pool_loom;
 
-#[cfg(all(test, not(any(fairlock_loom, miri))))]
+#[cfg(all(test, feature = "std", not(any(fairlock_loom, miri))))]
 mod tests {
     use core::sync::atomic::AtomicU64;
     use std::vec::Vec;
 
     use super::*;
-    use crate::thin::Heap;
 
     #[test]
     fn each_index_has_a_name_of_its_own_that_leads_into_its_chunk() {
@@ -323,7 +405,7 @@ mod tests {
         }
     }
 
-    type Items = Pool<AtomicU64, Item, Heap>;
+    type Items = Pool<AtomicU64, Item, FromSystem>;
 
     fn items() -> Items {
         // SAFETY: zero; and `link` is for the pool.
@@ -428,17 +510,17 @@ mod tests {
 
     static OUT: AtomicU32 = AtomicU32::new(0);
 
-    // SAFETY: as that of `Heap`.
+    // SAFETY: as that of `FromSystem`.
     unsafe impl Memory for Counted {
         fn take<T>(items: usize) -> Option<*mut T> {
             OUT.fetch_add(items as u32, Ordering::Relaxed);
-            Heap::take(items)
+            FromSystem::take(items)
         }
 
         unsafe fn give_back<T>(memory: *mut T, items: usize) {
             OUT.fetch_sub(items as u32, Ordering::Relaxed);
             // SAFETY: the caller's promise.
-            unsafe { Heap::give_back(memory, items) };
+            unsafe { FromSystem::give_back(memory, items) };
         }
     }
 

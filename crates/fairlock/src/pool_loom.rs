@@ -6,9 +6,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::thread;
 
-use super::{Pool, Pooled};
+use super::{Heap, Pool, Pooled};
 use crate::system::Atomic;
-use crate::thin::Heap;
 
 struct Item {
     /// Read by whoever finds the item in the list.

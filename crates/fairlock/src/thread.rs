@@ -1,20 +1,19 @@
 //! The record of a thread, composed of what the waits need of it and of what each lock remembers of it: the
 //! lock declares that part, and only the lock reads it.
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+use core::cell::Cell;
 use core::mem::offset_of;
 use core::ops::Deref;
 
 use crate::condvar::{Notified, Watch};
 use crate::inspect;
+use crate::lock::{LockLocal, Shown as Visible};
 use crate::published::local::Local as PublishedLocal;
-use crate::rwsem::TenureLocal;
 use crate::system::System;
-#[cfg(any(feature = "std", fairlock_loom))]
-use crate::thin::{Marks, Shown};
 use crate::ticket::Contended;
-#[cfg(feature = "alloc")]
 use crate::ticket::Places;
-use crate::wait::{Collisions, Sleeper, StealClock, WaitContext};
+use crate::wait::{Collisions, Sleeper, WaitContext};
 
 /// A [`System`] whose threads have the records of this crate: what every lock is written against.
 pub trait Platform: System<Thread = Thread<Self>> {}
@@ -28,27 +27,37 @@ impl<P: System<Thread = Thread<P>>> Platform for P {}
 #[repr(C, align(128))]
 pub struct Thread<P: System> {
     sleeper: Sleeper<P>,
-    pub(crate) steals: StealClock,
     pub(crate) contended: Contended,
     pub(crate) published: PublishedLocal<P>,
-    pub(crate) tenure: TenureLocal,
-    #[cfg(feature = "alloc")]
     pub(crate) places: Places<P>,
+    pub(crate) lock: LockLocal,
+    pub(crate) visible: Visible<P>,
     pub(crate) collisions: Collisions,
     pub(crate) watch: Watch,
     /// The threads that it has notified but not woken.
     pub(crate) notified: Notified<P>,
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) marks: Marks<P>,
-    /// Which of the pool's records it is.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
-    pub(crate) number: usize,
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) shown: Shown<P>,
+    pub(crate) links: Links<P>,
+}
+
+/// The place of a record in its pool. Changed under the pool's mutex only.
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub(crate) struct Links<P: System> {
+    pub(crate) next_free: Cell<Option<&'static Thread<P>>>,
+    pub(crate) next_made: Cell<Option<&'static Thread<P>>>,
+    /// Where the thread that took the record last has its variables. Zero: the record is one of the parent of a fork.
+    pub(crate) place: Cell<usize>,
+}
+
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+impl<P: System> Links<P> {
+    const fn new() -> Self {
+        Self { next_free: Cell::new(None), next_made: Cell::new(None), place: Cell::new(0) }
+    }
 }
 
 // SAFETY: `sleeper` and the spinner node are atomics, and `notified` is `Sync` but for what only the record's own
-// thread uses; all else is used by the record's own thread only.
+// thread uses; `links` are used under the pool's mutex; all else is used by the record's own thread only.
 unsafe impl<P: System> Sync for Thread<P> {}
 
 impl<P: System> Thread<P> {
@@ -57,21 +66,16 @@ impl<P: System> Thread<P> {
     pub fn new() -> Self {
         Self {
             sleeper: Sleeper::new(),
-            steals: StealClock::new(),
             contended: Contended::new(),
             published: PublishedLocal::new(),
-            tenure: TenureLocal::new(),
-            #[cfg(feature = "alloc")]
             places: Places::new(),
+            lock: LockLocal::new(),
+            visible: Visible::new(),
             collisions: Collisions::new(),
             watch: Watch::new(),
             notified: Notified::new(),
-            #[cfg(any(feature = "std", fairlock_loom))]
-            marks: Marks::new(),
             #[cfg(all(feature = "std", not(fairlock_loom)))]
-            number: 0,
-            #[cfg(any(feature = "std", fairlock_loom))]
-            shown: Shown::new(),
+            links: Links::new(),
         }
     }
 
@@ -79,7 +83,7 @@ impl<P: System> Thread<P> {
     /// waits nor habits of that thread.
     #[cfg(all(feature = "std", not(fairlock_loom)))]
     pub(crate) fn begin_anew(&self) {
-        self.tenure.forget();
+        self.lock.forget();
         self.watch.forget();
     }
 

@@ -10,10 +10,10 @@ use fairlock::stats::{Access, Claim, NamedExt, Place};
 use fairlock::{
     Condvar, FairMutex, Mutex, ReentrantMutex, RwLock, RwLockExt, RwLockUpgradableReadGuard, Wait,
 };
-use fairlock::{lock_api, platform::Native, rwsem::RwSem};
+use fairlock::{lock_api, platform::Native, published};
 use fairlock_testing::{rounds, scope, until};
 
-type FullLock = lock_api::RwLock<RwSem<Native>, ()>;
+type FullLock = lock_api::RwLock<published::RwSem<Native>, ()>;
 
 /// What is found is so in the whole process.
 static ONE_AT_A_TIME: StdMutex<()> = StdMutex::new(());

@@ -20,7 +20,7 @@ const THREADS: usize = 3;
 fn contend(sections: usize) {
     let (mutex, condvar) = (Mutex::new(0), Condvar::new());
     let rwlock = RwLock::new(0);
-    // Has a full lock from its first use to its end.
+    // Has a slot from its first use to its end.
     let other = RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0);
     let all_run = Barrier::new(THREADS);
     thread::scope(|s| {
@@ -70,6 +70,20 @@ fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
     });
 }
 
+#[test]
+fn a_lock_of_a_child_has_the_policy_that_it_was_made_with() {
+    alone(|| {
+        let policy = Policy::DEFAULT.with_priorities();
+        let lock = RwLock::with_policy(policy, 0);
+        *lock.write() += 1;
+        in_child(|| {
+            // SAFETY: only looked at.
+            assert_eq!(unsafe { lock.raw() }.policy(), policy);
+            *lock.write() += 1;
+        });
+    });
+}
+
 /// The child has a condition variable at which threads of its parent sleep, which are notified there, and
 /// the mutex that they wait with, which is full. (They were queued at the mutex, and never came.)
 #[test]
@@ -106,6 +120,31 @@ fn a_mutex_of_a_child_serves_nobody_of_its_parent() {
             });
             mutex.lock().1 = true;
             condvar.notify_all();
+        });
+    });
+}
+
+/// The thread that forks holds a lock that another thread of the parent waits for: in the child nobody does.
+#[test]
+fn a_child_tries_locks_that_threads_of_the_parent_wait_for() {
+    alone(|| {
+        let (lock, mutex) = (&RwLock::new(0), &Mutex::new(0));
+        scope(|s| {
+            let mut held = Some((lock.write(), mutex.lock()));
+            s.spawn(|| drop(lock.write()));
+            s.spawn(|| drop(mutex.lock()));
+            // SAFETY: only looked at.
+            until(|| lock.has_waiters() && unsafe { mutex.raw() }.is_contended());
+            in_child(|| {
+                let (written, locked) = held.take().unwrap();
+                drop(written);
+                fairlock::MutexGuard::unlock_fair(locked);
+                assert!(lock.try_read().is_some() && lock.try_write().is_some());
+                assert!(mutex.try_lock().is_some());
+                // SAFETY: only looked at.
+                assert!(!lock.has_waiters() && !unsafe { mutex.raw() }.is_contended());
+            });
+            drop(held.take());
         });
     });
 }

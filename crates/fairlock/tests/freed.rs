@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use fairlock::Policy;
-use fairlock::platform::{Native, System, WaitOutcome};
-use fairlock::rwsem::RwSem;
+use fairlock::lock::RawRwLock;
+use fairlock::platform::{Heap, Native, PooledPlatform, Slots, System, WaitOutcome};
 use fairlock::ticket::{Adaptive, BatchSize, Fixed, TicketLock};
 use fairlock::wait::Thread;
 use fairlock_testing::{rounds, until, within};
@@ -65,6 +65,16 @@ unsafe impl System for Lingering {
 
     fn cpus() -> usize {
         Native::cpus()
+    }
+}
+
+// SAFETY: the hint is the address of the thread's record; there is one pool.
+unsafe impl PooledPlatform for Lingering {
+    type Memory = Heap;
+
+    fn slots() -> &'static Slots<Self> {
+        static SLOTS: Slots<Lingering> = Slots::new_const();
+        &SLOTS
     }
 }
 
@@ -189,12 +199,12 @@ fn a_ticket_lock_may_be_freed_by_its_next_owner() {
 
 #[test]
 fn a_lock_held_for_writing_may_be_freed_by_its_next_owner() {
-    const SEM: &Subject<RwSem<Lingering>> = &Subject {
-        make: || RwSem::new(Policy::DEFAULT),
-        acquire: RwSem::write,
+    const SEM: &Subject<RawRwLock<Lingering>> = &Subject {
+        make: || RawRwLock::new(Policy::DEFAULT),
+        acquire: RawRwLock::write,
         // SAFETY: by its owner.
         release: |lock| unsafe { lock.unlock_write() },
-        is_waited_for: RwSem::has_waiters,
+        is_waited_for: RawRwLock::has_waiters,
     };
     SEM.is_freed();
 }

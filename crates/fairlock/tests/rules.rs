@@ -1,7 +1,7 @@
 //! The rules of `docs/rules.md` that can be tried from outside, under load
-//! and on both full locks. Those that need a look inside are in
+//! and on both reader/writer locks. Those that need a look inside are in
 //! `src/published/tests/rules.rs`, and every interleaving of two or three threads
-//! is in `src/rwsem/loom_tests.rs` and `src/published/published_loom.rs`.
+//! is in `src/lock/rwlock_loom.rs` and `src/published/published_loom.rs`.
 
 #![cfg(not(fairlock_loom))]
 
@@ -10,9 +10,9 @@ mod common;
 use std::time::Duration;
 
 use common::{Complaint, excludes_and_wakes, patience, serves_everybody};
+use fairlock::lock::RawRwLock;
 use fairlock::platform::Native;
 use fairlock::published::{self, ReaderSpin};
-use fairlock::rwsem::RwSem;
 use fairlock::{Percent, Policy};
 
 type Published = published::RwSem<Native>;
@@ -45,7 +45,7 @@ macro_rules! check {
             assert_eq!($check, Ok::<(), Complaint>(()), "{name}");
         }
         for (name, policy) in TENURES {
-            let $lock = RwSem::<Native>::new(policy);
+            let $lock = RawRwLock::<Native>::new(policy);
             assert_eq!($check, Ok(()), "{name}");
         }
     };

@@ -68,7 +68,6 @@ fn a_writer_sleeps_until_the_last_visible_reader_has_left() {
 
 #[test]
 fn a_lock_that_is_only_read_becomes_visible_and_stays_so() {
-    // Thin, or full where many came at once.
     let lock = RwLock::new(0);
     let (reads, stop) = (AtomicUsize::new(0), AtomicBool::new(!Native::has_process_barrier()));
     scope(|s| {
@@ -86,23 +85,24 @@ fn a_lock_that_is_only_read_becomes_visible_and_stays_so() {
     assert_eq!(raw(&lock).shows_readers(), Native::has_process_barrier());
 }
 
-/// The lock, which is held, becomes full, as for a writer that waits.
-fn inflate<T>(lock: &RwLock<T>) {
-    assert!(lock.try_write_for(Duration::ZERO).is_none());
-    assert!(raw(lock).is_inflated());
+/// The lock, which is held, gets a slot, as for a writer that waits.
+fn bring_slot<T>(lock: &RwLock<T>) {
+    until(|| {
+        assert!(lock.try_write_for(Duration::from_millis(1)).is_none());
+        raw(lock).has_slot()
+    });
 }
 
 #[test]
-fn a_full_lock_that_some_reader_always_holds_becomes_visible() {
+fn a_lock_that_some_reader_always_holds_becomes_visible() {
     let lock = RwLock::new(0);
     let reader = lock.read();
     for _ in 0..3 {
-        inflate(&lock);
+        bring_slot(&lock);
         until(|| {
             assert_eq!(*lock.read(), 0);
             raw(&lock).shows_readers() || !Native::has_process_barrier()
         });
-        assert!(raw(&lock).is_inflated());
     }
     drop(reader);
     *lock.write() += 1;
@@ -110,11 +110,11 @@ fn a_full_lock_that_some_reader_always_holds_becomes_visible() {
 }
 
 #[test]
-fn readers_of_a_full_lock_leave_by_the_count_and_by_their_records() {
+fn readers_of_a_lock_that_had_a_slot_leave_by_the_count_and_by_their_records() {
     for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
         let lock = RwLock::new(0);
         let mut readers = vec![Some(lock.read())];
-        inflate(&lock);
+        bring_slot(&lock);
         if !show(&lock) {
             return;
         }
@@ -126,15 +126,15 @@ fn readers_of_a_full_lock_leave_by_the_count_and_by_their_records() {
         }
         assert!(!lock.is_locked() && raw(&lock).shows_readers());
         assert!(lock.try_write().is_some() && !raw(&lock).shows_readers());
-        assert!(raw(&lock).show_readers() && raw(&lock).trim() && !raw(&lock).is_inflated());
+        assert!(raw(&lock).show_readers() && raw(&lock).trim() && !raw(&lock).has_slot());
     }
 }
 
 #[test]
-fn a_reader_of_a_full_lock_that_another_thread_gives_up_has_left() {
+fn a_reader_of_a_lock_that_had_a_slot_that_another_thread_gives_up_has_left() {
     let lock = RwLock::new(0);
     let reader = lock.read();
-    inflate(&lock);
+    bring_slot(&lock);
     if !show(&lock) {
         return;
     }
@@ -150,12 +150,12 @@ fn a_reader_of_a_full_lock_that_another_thread_gives_up_has_left() {
 }
 
 #[test]
-fn an_upgradable_reader_writes_where_a_full_lock_is_visible() {
+fn an_upgradable_reader_writes_where_the_lock_is_visible() {
     let lock = RwLock::new(0);
     for upgrades in [true, false] {
-        let upgradable = lock.upgradable_read();
-        inflate(&lock);
         show(&lock);
+        let upgradable = lock.upgradable_read();
+        assert!(!raw(&lock).shows_readers() && !raw(&lock).show_readers());
         if upgrades {
             *RwLockUpgradableReadGuard::upgrade(upgradable) += 1;
             continue;
@@ -172,7 +172,7 @@ fn a_lock_that_counts_events_is_not_visible() {
     static COUNTS: EventCounts = EventCounts::new();
     let lock = RwLock::new(0);
     let reader = lock.read();
-    inflate(&lock);
+    bring_slot(&lock);
     show(&lock);
     raw(&lock).set_events(Some(&COUNTS));
     assert!(!raw(&lock).shows_readers() && !raw(&lock).show_readers());
@@ -180,14 +180,14 @@ fn a_lock_that_counts_events_is_not_visible() {
     assert!(lock.try_write().is_some());
 }
 
-/// A lock that is dropped while it is visible and full: nobody has its slot twice.
+/// A lock that is dropped while it is visible: nobody has the slot twice that it had.
 #[test]
-fn a_full_lock_that_is_visible_is_dropped() {
+fn a_lock_that_is_visible_is_dropped() {
     for is_forgotten in [false, true] {
         for _ in 0..rounds(100) {
             let lock = RwLock::new(0);
             let reader = lock.read();
-            inflate(&lock);
+            bring_slot(&lock);
             show(&lock);
             scope(|s| {
                 s.spawn(|| {
@@ -473,7 +473,7 @@ fn a_child_goes_on_with_the_readers_of_the_thread_that_forked() {
 }
 
 /// A handler interrupts a reader of the lock anywhere, and reads it, too. Whatever comes out if it never meets the
-/// reader in the midst of a call: then this shows less. `thin/rwsem/interrupted_test.rs` has each of the steps.
+/// reader in the midst of a call: then this shows less. `lock/interrupted_test.rs` has each of the steps.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_signal_handler_that_reads_the_lock_of_its_thread_leaves_no_reader_behind() {
@@ -513,4 +513,45 @@ fn a_signal_handler_that_reads_the_lock_of_its_thread_leaves_no_reader_behind() 
         ends.store(true, Ordering::Release);
     });
     assert!(!LOCK.is_locked() && LOCK.try_write().is_some());
+}
+
+#[test]
+fn a_lock_that_is_read_within_a_time_becomes_visible() {
+    let lock = RwLock::new(0);
+    let stop = AtomicBool::new(!Native::has_process_barrier());
+    scope(|s| {
+        for _ in 0..3 {
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    assert!(lock.try_read_for(Duration::from_secs(60)).is_some());
+                }
+            });
+        }
+        until(|| stop.load(Ordering::Relaxed) || raw(&lock).shows_readers());
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// An attempt without time, of a thread whose earlier one has failed, is an attempt.
+#[test]
+fn an_attempt_without_time_enters_a_visible_lock() {
+    let lock = &RwLock::new(0);
+    scope(|s| {
+        let held = lock.write();
+        let (failed, has_failed) = std::sync::mpsc::channel();
+        let (shown, is_shown) = std::sync::mpsc::channel();
+        let attempts = s.spawn(move || {
+            assert!(lock.try_read_for(Duration::from_millis(1)).is_none());
+            assert!(lock.try_write_for(Duration::from_millis(1)).is_none());
+            failed.send(()).unwrap();
+            is_shown.recv().unwrap();
+            let read = lock.try_read_for(Duration::ZERO).is_some();
+            (read, lock.try_write_for(Duration::ZERO).is_some())
+        });
+        has_failed.recv().unwrap();
+        drop(held);
+        assert_eq!(raw(lock).show_readers(), Native::has_process_barrier());
+        shown.send(()).unwrap();
+        assert_eq!(attempts.join().unwrap(), (true, true));
+    });
 }

@@ -62,6 +62,7 @@ static void every_policy(void) {
         GIVES(0, fairlock_rwlock_policy(&lock, &same));
         GIVES(preset == FAIRLOCK_DEFAULT ? 0 : ENOTSUP, fairlock_rwlock_trim(&lock));
         CHECK(memcmp(&policy, &same, sizeof policy) == 0);
+        GIVES(0, fairlock_rwlock_destroy(&lock));
         GIVES(0, fairlock_rwlock_init(&lock, &policy));
         GIVES(0, fairlock_rwlock_policy(&lock, &same));
         CHECK(memcmp(&policy, &same, sizeof policy) == 0);
@@ -72,6 +73,7 @@ static void every_policy(void) {
         // Behind one grant a waiter has half of the aim, or more.
         CHECK(planned != 0 || ((uint64_t)policy.handoff_after_ns / 2 <= one && one < ten));
         use(&lock);
+        GIVES(0, fairlock_rwlock_destroy(&lock));
     }
     GIVES(EINVAL, fairlock_policy_preset(5, &policy));
     GIVES(EINVAL, fairlock_policy_preset(FAIRLOCK_DEFAULT, NULL));
@@ -104,6 +106,7 @@ static void every_policy(void) {
     REFUSED(reserved[8], 1);
     /* And the lock is as it was. */
     use(&own);
+    GIVES(0, fairlock_rwlock_destroy(&own));
 }
 
 static fairlock_rwlock_t lock;

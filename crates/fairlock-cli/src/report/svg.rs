@@ -57,7 +57,7 @@ impl Svg {
         ));
     }
 
-    /// Adds an area, which says something to whoever points at it.
+    /// Adds an area, which says something where it is pointed at.
     pub fn area(&mut self, color: usize, path: &str, says: &str) {
         let (fill, says) = (COLORS[color], escaped(says));
         self.raw(format_args!(

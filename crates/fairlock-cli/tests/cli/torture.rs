@@ -84,7 +84,7 @@ fn sound_locks_are_found_sound_and_the_schema_knows_every_key() {
     let schema: Value = serde_json::from_slice(&run(&["schema", "torture"]).stdout).unwrap();
     let row = &schema["properties"]["rows"]["items"];
     let short = ["torture", "--real", "--for", "1300ms", "--overcommit", "1,4"];
-    let few = ["torture", "--schedules", "20", "--locks", "ticket:8,rwsem:thin"];
+    let few = ["torture", "--schedules", "20", "--locks", "ticket:8,rwsem:visible"];
     for (args, locks) in [(&short[..], torture::all().len()), (&few, 2)] {
         let document = found_sound(args);
         let rows = document["rows"].as_array().unwrap();

@@ -5,8 +5,8 @@
 use std::sync::Mutex;
 
 use fairlock::Policy;
+use fairlock::lock::RawRwLock;
 use fairlock::platform::loom::Loom;
-use fairlock::rwsem::RwSem;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -96,7 +96,7 @@ impl Guarded {
         }
     }
 
-    fn enter(&self, entry: Entry<Loom>, take: impl Fn(&RwSem<Loom>)) {
+    fn enter(&self, entry: Entry<Loom>, take: impl Fn(&RawRwLock<Loom>)) {
         match entry {
             Entry::Entered => {}
             Entry::Inflated(slot) => take(slot.sem()),
@@ -120,7 +120,7 @@ impl Guarded {
         match visit {
             Visit::Write => {
                 if !self.head.write_at_once() {
-                    self.enter(self.head.write(self.address()), RwSem::write);
+                    self.enter(self.head.write(self.address()), RawRwLock::write);
                 }
                 // SAFETY: a writer is alone (loom checks that).
                 self.value.with_mut(|value| unsafe { *value += 1 });
@@ -130,10 +130,10 @@ impl Guarded {
             }
             Visit::Read | Visit::ReadTwice => {
                 if !self.head.read_at_once() {
-                    self.enter(self.head.read(self.address()), RwSem::read);
+                    self.enter(self.head.read(self.address()), RawRwLock::read);
                 }
                 if let Visit::ReadTwice = visit {
-                    self.enter(self.head.read(self.address()), RwSem::read_recursive);
+                    self.enter(self.head.read(self.address()), RawRwLock::read_recursive);
                     self.unlock();
                 }
                 // SAFETY: no writer is inside (loom checks that).

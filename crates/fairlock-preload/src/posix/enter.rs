@@ -222,8 +222,8 @@ pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c
 }
 
 pub(super) fn write_at_once(slot: &Slot, me: &State) -> bool {
-    // Statistics count what goes past the queue, which `write_again` does not.
-    if me.observes.get() { slot.sem().try_write() } else { slot.sem().write_again() }
+    // Statistics count what goes past the queue, which `take_write_at_once` does not.
+    if me.observes.get() { slot.sem().try_write() } else { slot.sem().take_write_at_once() }
 }
 
 pub(super) fn wait_to_write(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {

@@ -18,8 +18,8 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use fairlock::lock::VisibleReaders;
 use fairlock::platform::System;
-use fairlock::thin::VisibleReaders;
 use fairlock::wait::WaitError;
 use fairlock_profile::layout::{self, side};
 use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};

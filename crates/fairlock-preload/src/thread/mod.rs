@@ -12,16 +12,16 @@ use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
 };
 
+use fairlock::lock::{Slots, VisibleReaders};
 use fairlock::platform::linux::Linux;
-use fairlock::platform::{System, WaitOutcome};
+use fairlock::platform::{PooledPlatform, System, WaitOutcome};
 use fairlock::pool::Pooled;
-use fairlock::thin::VisibleReaders;
 use fairlock::wait::Thread;
 use libc::EAGAIN;
 
 use self::held::Held;
 use crate::process::config::{self, Kind, Mode};
-use crate::process::memory::{self, Pool};
+use crate::process::memory::{self, Mapped, Pool};
 use crate::process::mutex::{Guard, Mutex};
 use crate::process::tls::of_each_thread;
 use crate::process::{clock, fork, glibc, quietly, real};
@@ -537,6 +537,18 @@ unsafe impl System for Preload {
             }
             n => n,
         }
+    }
+}
+
+/// Where the locks of slots have their queues. Each keeps its own, which it has from the beginning (`registry::inflate`).
+static SLOTS: Slots<Preload> = Slots::new_const();
+
+// SAFETY: the hint is the address of the thread's record, whose first part is the `Thread`; and there is one pool.
+unsafe impl PooledPlatform for Preload {
+    type Memory = Mapped;
+
+    fn slots() -> &'static Slots<Self> {
+        &SLOTS
     }
 }
 

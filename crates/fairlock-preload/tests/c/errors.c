@@ -246,12 +246,12 @@ static void inflate_while_read(void) {
     EXPECT(pthread_rwlock_timedwrlock(&lock, &past), ETIMEDOUT);
 }
 
-/* A word that counts as many readers as there is room for: bits 8 to 62. */
+/* A word that counts as many readers as there is room for: bits 8 to 30. */
 static void overflow(void) {
     if (!ours)
         return; /* glibc has its own words */
     uint64_t *word = (uint64_t *)&lock;
-    *word = (UINT64_C(1) << 63) - (1 << 8);
+    *word = (UINT64_C(1) << 31) - (1 << 8);
     EXPECT(pthread_rwlock_rdlock(&lock), 0);
     no_room();
     inflate_while_read();

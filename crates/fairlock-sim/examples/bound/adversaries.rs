@@ -72,7 +72,7 @@ fn timed(ns: u64, how: [How; 2]) -> Part {
     Part { how, attempts: Attempts::Timed(ns), ..PATIENT }
 }
 
-pub const ALL: [Adversary; 18] = [
+pub const ALL: [Adversary; 20] = [
     both("patient writers", |_, _| PATIENT),
     both("try loops", |thread, _| beside_patient(thread, timed(0, [How::Write; 2]))),
     both("retries of 5 us", |thread, _| beside_patient(thread, timed(5_000, [How::Write; 2]))),
@@ -108,6 +108,14 @@ pub const ALL: [Adversary; 18] = [
     of_rwlock("read and write by turns", |_, _| Part { how: [How::Read, How::Write], ..PATIENT }),
     of_rwlock("retries of 5 us, both sides", |thread, _| {
         beside_patient(thread, timed(5_000, [How::Read, How::Write]))
+    }),
+    of_rwlock("one writer beside upgradable readers", |thread, _| Part {
+        how: [if thread == 0 { How::Write } else { How::Upgradable }; 2],
+        ..PATIENT
+    }),
+    of_rwlock("one writer beside readers of both kinds", |thread, _| {
+        let beside = if thread.is_multiple_of(2) { How::Read } else { How::Upgradable };
+        Part { how: [if thread == 0 { How::Write } else { beside }; 2], ..PATIENT }
     }),
     of_rwlock("upgrades", |_, _| Part { how: [How::Upgrade, How::Read], ..PATIENT }),
     of_rwlock("downgrades", |_, _| Part { how: [How::Downgrade, How::Read], ..PATIENT }),

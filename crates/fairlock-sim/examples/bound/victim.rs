@@ -1,7 +1,6 @@
 //! The locks that are attacked, by what all of them can.
 
-use fairlock::rwsem::{Policy, RwSem};
-use fairlock::thin::{ThinMutex, ThinRwSem};
+use fairlock::lock::{Policy, RawMutex, RawRwLock};
 use fairlock::wait::Wait;
 use fairlock_sim::Sim;
 
@@ -84,10 +83,9 @@ macro_rules! victim {
         }
     };
 }
-victim!(RwSem<Sim>);
-victim!(ThinRwSem<Sim>);
+victim!(RawRwLock<Sim>);
 
-impl Victim for ThinMutex<Sim> {
+impl Victim for RawMutex<Sim> {
     fn take_with(&self, _: How, wait: Wait<'_, Sim>) -> bool {
         self.lock_with(wait).is_ok()
     }
@@ -105,12 +103,12 @@ impl Victim for ThinMutex<Sim> {
 }
 
 /// The negative control: a lock with ten times the aim of the default, which says that it is the default.
-pub struct Slow(ThinRwSem<Sim>);
+pub struct Slow(RawRwLock<Sim>);
 
 impl Slow {
     pub fn new() -> Self {
         let aim = 10 * Policy::DEFAULT.aim;
-        Self(ThinRwSem::new(Policy { aim, ..Policy::DEFAULT }))
+        Self(RawRwLock::new(Policy { aim, ..Policy::DEFAULT }))
     }
 }
 
@@ -130,6 +128,6 @@ impl Victim for Slow {
     }
 
     fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
-        Victim::planned_wait_ns(&ThinRwSem::<Sim>::new_const(), grants_ahead)
+        Victim::planned_wait_ns(&RawRwLock::<Sim>::new_const(), grants_ahead)
     }
 }

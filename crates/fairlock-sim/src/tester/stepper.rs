@@ -85,6 +85,8 @@ pub(super) struct Stepper {
     now: u64,
     sleeps: u64,
     cpus: usize,
+    /// The addresses that were named, in this order.
+    named: Vec<usize>,
     /// What the clock shows until then, while it stands.
     stands: Option<(u64, u64)>,
     /// For how long timers were late, and the clock stood.
@@ -118,6 +120,7 @@ impl Stepper {
             now: 1_000_000,
             sleeps: 0,
             cpus,
+            named: vec![],
             stands: None,
             excused: 0,
         }
@@ -471,6 +474,16 @@ impl Engine for Stepper {
 
     fn stopped(&self) -> bool {
         false
+    }
+
+    /// As if the locks were beside each other, in the order in which they are first asked for.
+    fn name_of(&mut self, address: usize) -> usize {
+        let named = self.named.iter().position(|&named| named == address);
+        let place = named.unwrap_or_else(|| {
+            self.named.push(address);
+            self.named.len() - 1
+        });
+        place * size_of::<usize>()
     }
 
     fn cpu(&self) -> u32 {

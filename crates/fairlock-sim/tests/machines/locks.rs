@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use fairlock::lock_api::RawRwLock;
+use fairlock::lock::{Policy, RawRwLock};
+use fairlock::lock_api;
 use fairlock::platform::{Atomic, Platform, System};
 use fairlock::published::{self, ReaderSpin};
 use fairlock::range::{RangePolicy, RangeRwLock};
-use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use fairlock_sim::{Machine, Report, Sim, Simulation, busy, random, sleep, stopped};
+use fairlock_sim::{Machine, Report, Sim, Simulation, begin_locks, busy, random, sleep, stopped};
 
 /// A lock under test: runs a section under it, for reading or for writing.
 type With<'a> = &'a dyn Fn(bool, &dyn Fn());
@@ -39,6 +39,13 @@ impl Room {
             self.met.set(self.met.get() + 1);
         }
     }
+}
+
+/// A lock for a simulation that is about to begin.
+fn lock_of(policy: Policy) -> RawRwLock<Sim> {
+    // SAFETY: no lock of an earlier simulation is used any more.
+    unsafe { begin_locks() };
+    RawRwLock::new(policy)
 }
 
 /// Threads of both kinds for a while; sections that run and that sleep.
@@ -84,7 +91,7 @@ fn excludes(with: With) {
     }
 }
 
-fn with_rw_sem(lock: &impl RawRwLock, writes: bool, section: &dyn Fn()) {
+fn with_rw_sem(lock: &impl lock_api::RawRwLock, writes: bool, section: &dyn Fn()) {
     if writes {
         lock.lock_exclusive();
         section();
@@ -100,7 +107,7 @@ fn with_rw_sem(lock: &impl RawRwLock, writes: bool, section: &dyn Fn()) {
 
 #[test]
 fn rw_sem_excludes_under_every_policy() {
-    let lock = RwSem::<Sim>::new(fairlock::Policy::DEFAULT);
+    let lock = lock_of(fairlock::Policy::DEFAULT);
     excludes(&|writes, section| with_rw_sem(&lock, writes, section));
     assert!(!lock.is_locked() && !lock.has_waiters());
 
@@ -122,6 +129,8 @@ fn rw_sem_excludes_under_every_policy() {
 #[test]
 fn range_lock_excludes_under_every_policy() {
     for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
+        // SAFETY: no lock of an earlier simulation is used any more.
+        unsafe { begin_locks() };
         let lock = RangeRwLock::<Sim>::with_policy(policy);
         excludes(&|writes, section| {
             // All of them overlap at 500.
@@ -192,7 +201,7 @@ fn a_lock_that_does_not_exclude_is_noticed() {
 fn the_same_seed_gives_the_same_run() {
     for (machine, threads) in machines() {
         let run = |seed| {
-            let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+            let lock = lock_of(Policy::DEFAULT);
             let (report, operations, _) = visits(&machine, threads, seed, &|writes, section| {
                 with_rw_sem(&lock, writes, section)
             });
@@ -215,7 +224,7 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn a_free_lock_can_be_used_outside_of_a_simulation() {
-    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let lock = lock_of(Policy::DEFAULT);
     with_rw_sem(&lock, true, &|| assert!(lock.is_write_locked()));
     with_rw_sem(&lock, false, &|| assert!(lock.is_locked()));
 }
@@ -234,7 +243,7 @@ fn waiting_outside_of_a_simulation_panics() {
 #[test]
 fn threads_that_read_and_write_by_turns_do_not_hand_over_at_each_turn() {
     let machine = Machine::builtin("opteron_4").unwrap();
-    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let lock = lock_of(Policy::DEFAULT);
     let mut simulation = Simulation::new(&machine, 1);
     let handles: Vec<_> = (0..8)
         .map(|_| {

@@ -4,10 +4,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fairlock::lock::RawRwLock;
 use fairlock::lock_api;
-use fairlock::platform::Platform;
+use fairlock::platform::PooledPlatform;
 use fairlock::published::{self, ReaderSpin};
-use fairlock::rwsem::RwSem;
 use fairlock::{Percent, Policy};
 
 use super::entry::{LockEntry, Runs};
@@ -16,9 +16,9 @@ use super::with_policy::Chosen;
 use crate::error::{Error, unknown};
 
 /// The lock of that name, if the name gives a policy by its parameters.
-pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
+pub fn find<P: PooledPlatform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
 where
-    RwSem<P>: lock_api::RawRwLockFair,
+    RawRwLock<P>: lock_api::RawRwLockFair,
     published::RwSem<P>: lock_api::RawRwLockFair,
 {
     let Some(policy) = parse(name)? else { return Ok(None) };

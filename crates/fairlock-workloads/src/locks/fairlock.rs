@@ -1,15 +1,14 @@
-//! This project's locks: those of its library, the full reader/writer lock under its policies, the batched
+//! This project's locks: those of its library, the published reader/writer lock under its policies, the batched
 //! ticket lock with its batches.
 
 use std::time::Duration;
 
+use fairlock::lock::{RawMutex, RawRwLock};
 use fairlock::lock_api;
 use fairlock::platform::{ConstZero, Platform, PooledPlatform};
+use fairlock::published;
 use fairlock::published::ReaderSpin;
-use fairlock::rwsem::RwSem;
-use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use fairlock::{Policy, published};
 
 use super::condvar::BenchCondvar;
 use super::entry::{LockEntry, Runs};
@@ -35,7 +34,7 @@ fn presets() -> [(&'static str, published::Policy); 7] {
 }
 
 /// An [`RwLock`](fairlock::RwLock) on a platform.
-type ThinRwLock<P> = Typed<lock_api::RwLock<ThinRwSem<P>, ()>>;
+type OurRwLock<P> = Typed<lock_api::RwLock<RawRwLock<P>, ()>>;
 
 /// A mutex by its methods: those without guards, for platforms that have no
 /// [`Mutex`](fairlock::Mutex).
@@ -62,21 +61,19 @@ macro_rules! mutex {
 
 mutex!(<P: Platform, const BATCH: u32> BatchedTicketLock<P, BATCH>, lock);
 mutex!(<P: Platform> AdaptiveTicketLock<P>, lock_with_backoff);
-mutex!(<P: PooledPlatform> ThinMutex<P>, lock);
+mutex!(<P: PooledPlatform> RawMutex<P>, lock);
 
 /// The locks of this family on a platform. `M` and `C` are its [`Mutex`](fairlock::Mutex) and
 /// [`Condvar`](fairlock::Condvar), or what these are made of where there are none. All else is the same type on
 /// every platform, so a name means one lock.
 pub fn entries<P: PooledPlatform, T: Runs, M: BenchLock, C: BenchCondvar>() -> Vec<LockEntry<T>>
 where
-    RwSem<P>: lock_api::RawRwLockFair,
     published::RwSem<P>: lock_api::RawRwLockFair,
-    ThinRwSem<P>: lock_api::RawRwLockFair,
+    RawRwLock<P>: lock_api::RawRwLockFair,
 {
     let mut entries = vec![
-        LockEntry::rw::<ThinRwLock<P>>("fairlock:rwlock").around_everything::<ThinRwLock<P>>(),
+        LockEntry::rw::<OurRwLock<P>>("fairlock:rwlock").around_everything::<OurRwLock<P>>(),
         LockEntry::mutex::<M>("fairlock:mutex").with_condvar::<C>(),
-        following::<P, T>("fairlock:full", Chosen::Tenure(Policy::DEFAULT)),
     ];
     entries
         .extend(presets().map(|(name, policy)| following::<P, T>(name, Chosen::Published(policy))));
@@ -91,20 +88,23 @@ where
 }
 
 /// The lock of this name on a platform.
-pub(super) fn following<P: Platform, T: Runs>(name: &'static str, policy: Chosen) -> LockEntry<T>
+pub(super) fn following<P: PooledPlatform, T: Runs>(
+    name: &'static str,
+    policy: Chosen,
+) -> LockEntry<T>
 where
-    RwSem<P>: lock_api::RawRwLockFair,
+    RawRwLock<P>: lock_api::RawRwLockFair,
     published::RwSem<P>: lock_api::RawRwLockFair,
 {
     let entry = match policy {
-        Chosen::Tenure(_) => LockEntry::rw::<WithPolicy<RwSem<P>>>(name),
+        Chosen::Tenure(_) => LockEntry::rw::<WithPolicy<RawRwLock<P>>>(name),
         Chosen::Published(_) => LockEntry::rw::<WithPolicy<published::RwSem<P>>>(name),
     };
     entry.with_policy(policy)
 }
 
 /// The range locks on a platform.
-pub fn ranges<P: Platform, T: Runs>() -> Vec<LockEntry<T>>
+pub fn ranges<P: PooledPlatform, T: Runs>() -> Vec<LockEntry<T>>
 where
     P::AtomicUsize: ConstZero,
     P::AtomicU32: ConstZero,

@@ -4,9 +4,9 @@ use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use fairlock::condvar::ThinCondvar;
+use fairlock::condvar::WordCondvar;
+use fairlock::lock::RawMutex;
 use fairlock::platform::{Platform, PooledPlatform};
-use fairlock::thin::ThinMutex;
 use fairlock::wait::Wait;
 
 use super::condvar::{BenchCondvar, Set, Stage, Which};
@@ -118,13 +118,13 @@ impl<R: RawMonitor> BenchCondvar for Monitor<R> {
 }
 
 /// Ours: what a `Mutex` and a `Condvar` are, on any platform.
-pub type Thin<P> = Set<ThinMutex<P>, ThinCondvar<P>>;
+pub type OurSet<P> = Set<RawMutex<P>, WordCondvar<P>>;
 
 // SAFETY: it is a mutex.
-unsafe impl<P: PooledPlatform> RawMonitor for Thin<P> {
+unsafe impl<P: PooledPlatform> RawMonitor for OurSet<P> {
     fn new() -> Self {
-        let changed = ThinCondvar::new;
-        Self { mutex: ThinMutex::new(), first: changed(), second: changed() }
+        let changed = WordCondvar::new;
+        Self { mutex: RawMutex::new(), first: changed(), second: changed() }
     }
 
     fn lock_for(&self, timeout: Option<Duration>) -> bool {
@@ -191,13 +191,13 @@ mod tests {
 
     #[test]
     fn a_failed_attempt_leaves_every_mutex_held() {
-        a_failed_attempt_leaves_the_mutex_held::<Thin<Native>>();
+        a_failed_attempt_leaves_the_mutex_held::<OurSet<Native>>();
         a_failed_attempt_leaves_the_mutex_held::<Futexes<Native>>();
     }
 
     #[test]
     fn a_wait_lets_no_mutex_go_but_that_of_its_guard() {
-        a_wait_lets_the_mutex_of_its_guard_go::<Thin<Native>>();
+        a_wait_lets_the_mutex_of_its_guard_go::<OurSet<Native>>();
         a_wait_lets_the_mutex_of_its_guard_go::<Futexes<Native>>();
     }
 }

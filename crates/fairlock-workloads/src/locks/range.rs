@@ -4,7 +4,7 @@
 use std::mem;
 use std::ops::RangeInclusive;
 
-use fairlock::platform::{ConstZero, Platform};
+use fairlock::platform::{ConstZero, PooledPlatform};
 use fairlock::range::{RangePolicy, RangeRwLock};
 
 use super::BenchLock;
@@ -35,9 +35,9 @@ pub trait BenchRange: Send + Sync + Sized + 'static {
 }
 
 /// A lock of this project that follows the policy it is named for.
-pub struct Ours<P: Platform, const FIFO: bool>(RangeRwLock<P>);
+pub struct Ours<P: PooledPlatform, const FIFO: bool>(RangeRwLock<P>);
 
-impl<P: Platform, const FIFO: bool> BenchRange for Ours<P, FIFO>
+impl<P: PooledPlatform, const FIFO: bool> BenchRange for Ours<P, FIFO>
 where
     P::AtomicUsize: ConstZero,
     P::AtomicU32: ConstZero,

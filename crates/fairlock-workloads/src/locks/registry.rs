@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::locks::entry::Runs;
-    use crate::locks::monitor::{Monitor, Thin};
+    use crate::locks::monitor::{Monitor, OurSet};
 
     #[test]
     fn names_are_unique() {
@@ -100,9 +100,9 @@ mod tests {
             let of = of.replace("fairlock_sim::sim::Sim", "P").replace(type_name::<Native>(), "P");
             // A `Mutex` and a `Condvar` have no parameter for the platform. Theirs are these.
             let mutex = type_name::<Typed<Mutex<()>>>().replace(type_name::<Native>(), "P");
-            let thin = "fairlock::thin::mutex::ThinMutex<P>";
-            of.replace(&mutex, thin).replace(type_name::<condvar::Ours>(), "a Condvar").replace(
-                &type_name::<Monitor<Thin<Native>>>().replace(type_name::<Native>(), "P"),
+            let raw = "fairlock::lock::mutex::RawMutex<P>";
+            of.replace(&mutex, raw).replace(type_name::<condvar::Ours>(), "a Condvar").replace(
+                &type_name::<Monitor<OurSet<Native>>>().replace(type_name::<Native>(), "P"),
                 "a Condvar",
             )
         };
@@ -120,7 +120,7 @@ mod tests {
         let of_family = real.keys().chain(simulated.keys()).filter(|name| ours(name)).count();
         assert_eq!(of_family, 2 * both.iter().filter(|(name, _)| ours(name)).count());
         assert!(both.len() > 30, "{}", both.len());
-        assert!(real["fairlock:rwlock"].contains("ThinRwSem<P>"), "{}", real["fairlock:rwlock"]);
+        assert!(real["fairlock:rwlock"].contains("RawRwLock<P>"), "{}", real["fairlock:rwlock"]);
     }
 
     #[test]
@@ -128,12 +128,13 @@ mod tests {
         let real = |name| find(name).err().unwrap().to_string();
         let simulated = |name| crate::simulated::locks::find(name).err().unwrap().to_string();
         for (name, on_threads, in_sim) in [
-            ("fairlock:default", "now called fairlock:rwlock", "now called fairlock:full;"),
+            ("fairlock:default", "now called fairlock:rwlock", "now called fairlock:rwlock;"),
             (
                 "fairlock:adaptive",
                 "now called fairlock:mutex",
                 "now called fairlock:batch_adaptive;",
             ),
+            ("full", "now called fairlock:rwlock", "now called fairlock:rwlock;"),
             ("thin", "now called fairlock:rwlock or fairlock:mutex", "or fairlock:mutex;"),
         ] {
             assert!(real(name).ends_with(on_threads), "{}", real(name));

@@ -24,10 +24,18 @@ pub fn renamed(name: &str, was: Was, kind: Kind) -> Option<&'static str> {
     })
 }
 
+/// What the lock is called now that another one is used for since.
+fn replaced(name: &str) -> Option<&'static str> {
+    (name == "fairlock:full").then_some("fairlock:rwlock")
+}
+
 /// What to say if a lock is asked for by its old name, with or without its family.
 pub fn told(name: &str, was: Was) -> Option<String> {
     let full = if name.contains(':') { name.to_owned() } else { format!("fairlock:{name}") };
-    let mut now = [Kind::ReaderWriter, Kind::Mutex].map(|kind| renamed(&full, was, kind)).to_vec();
+    let now = |kind| {
+        renamed(&full, was, kind).map_or_else(|| replaced(&full), |now| replaced(now).or(Some(now)))
+    };
+    let mut now = [Kind::ReaderWriter, Kind::Mutex].map(now).to_vec();
     now.dedup();
     let now = now.into_iter().collect::<Option<Vec<_>>>()?.join(" or ");
     Some(format!("lock '{name}' is now called {now}"))

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
+use fairlock::lock::RawRwLock;
 use fairlock::lock_api;
-use fairlock::platform::Platform;
-use fairlock::rwsem::RwSem;
+use fairlock::platform::{Platform, PooledPlatform};
 use fairlock::{Policy, published};
 
 use super::BenchLock;
@@ -37,7 +37,7 @@ pub trait Follows {
         Self: Sized;
 }
 
-impl<P: Platform> Follows for RwSem<P> {
+impl<P: PooledPlatform> Follows for RawRwLock<P> {
     fn following(policy: Chosen) -> Option<Self> {
         if let Chosen::Tenure(policy) = policy { Some(Self::new(policy)) } else { None }
     }

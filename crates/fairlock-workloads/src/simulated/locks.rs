@@ -1,14 +1,14 @@
 //! The locks that run on the simulated machine, by name: all that are written
 //! against the platform.
 
-use ::fairlock::thin::ThinMutex;
+use ::fairlock::lock::RawMutex;
 use fairlock_sim::Sim;
 
 use super::testbed::Simulated;
 use crate::error::{Error, nearest};
 use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::erased::Erased;
-use crate::locks::monitor::{Monitor, Thin};
+use crate::locks::monitor::{Monitor, OurSet};
 use crate::locks::range::BenchRange;
 use crate::locks::renamed::{self, Was};
 use crate::locks::{BenchLock, custom, fairlock};
@@ -21,7 +21,7 @@ impl Runs for Simulated {
 
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {
-    let mut locks = fairlock::entries::<Sim, Simulated, ThinMutex<Sim>, Monitor<Thin<Sim>>>();
+    let mut locks = fairlock::entries::<Sim, Simulated, RawMutex<Sim>, Monitor<OurSet<Sim>>>();
     locks.extend(fairlock::ranges::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
     locks.push(reference::plain_for_ranges::<Sim, Simulated>());

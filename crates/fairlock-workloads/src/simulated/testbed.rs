@@ -65,7 +65,7 @@ impl Simulated {
     /// torture with such a tick.
     ///
     /// # Safety
-    /// As for [`begin_thin_locks`](fairlock_sim::begin_thin_locks).
+    /// As for [`begin_locks`](fairlock_sim::begin_locks).
     pub unsafe fn new(
         machine: Arc<Machine>,
         gap_ns: u64,
@@ -74,7 +74,7 @@ impl Simulated {
         recorder: Option<Recorder>,
     ) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { fairlock_sim::begin_thin_locks() };
+        unsafe { fairlock_sim::begin_locks() };
         Self {
             machine,
             gap_ns,

@@ -19,7 +19,6 @@ pub(crate) use notified::Notified;
 pub(crate) use typed::RawCondvar;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use typed::{Condvar, CondvarExt, WaitTimeoutResult};
-#[cfg(any(feature = "std", fairlock_loom))]
-pub use waiters::ThinCondvar;
+pub use waiters::WordCondvar;
 pub use waiters::{LockCondvar, TicketCondvar};
 pub(crate) use watch::Watch;

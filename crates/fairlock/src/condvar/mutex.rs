@@ -23,7 +23,7 @@ pub trait Mutex<P: Platform>: Send + Sync + 'static {
     ///
     /// # Safety
     /// This is done once, and the seat stays where it is until the thread has the lock.
-    unsafe fn queue(seat: &Self::Seat);
+    unsafe fn queue(&self, seat: &Self::Seat);
 
     /// The calling thread was given the seat, and queued or is just being: waits until it has the
     /// lock.
@@ -73,7 +73,7 @@ impl<P: Platform, S: BatchSize> Mutex<P> for TicketLock<P, S> {
         None
     }
 
-    unsafe fn queue(seat: &Infallible) {
+    unsafe fn queue(&self, seat: &Infallible) {
         match *seat {}
     }
 
@@ -82,18 +82,17 @@ impl<P: Platform, S: BatchSize> Mutex<P> for TicketLock<P, S> {
     }
 }
 
-#[cfg(any(feature = "std", fairlock_loom))]
-impl<P: crate::platform::PooledPlatform> Mutex<P> for crate::thin::ThinMutex<P> {
-    mutex!(crate::thin::ThinMutex<P>, Self);
-    type Seat = crate::thin::Seat<P>;
+impl<P: crate::lock::PooledPlatform> Mutex<P> for crate::lock::RawMutex<P> {
+    mutex!(crate::lock::RawMutex<P>, Self);
+    type Seat = crate::lock::Seat<P>;
 
     fn seat(&self, thread: &'static Sleeper<P>) -> Option<Self::Seat> {
         self.seat(thread)
     }
 
-    unsafe fn queue(seat: &Self::Seat) {
+    unsafe fn queue(&self, seat: &Self::Seat) {
         // SAFETY: the caller's promise.
-        unsafe { seat.queue() }
+        unsafe { self.queue(seat) }
     }
 
     fn lock_seated(&self, seat: &Self::Seat) {

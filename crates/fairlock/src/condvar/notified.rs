@@ -32,8 +32,8 @@ pub(super) struct Notice<P: System> {
     pub(super) thread: &'static Sleeper<P>,
     /// The next one that was notified at the same time.
     pub(super) next: Cell<*const Notice<P>>,
-    /// The list of the thread that notified it together with others.
-    notifier: Cell<Option<&'static Notified<P>>>,
+    /// The list of the thread that notified it together with others: an address, or zero.
+    notifier: P::AtomicUsize,
     pub(super) state: P::AtomicU32,
 }
 
@@ -43,7 +43,7 @@ impl<P: System> Notice<P> {
         Self {
             thread,
             next: Cell::new(ptr::null()),
-            notifier: Cell::new(None),
+            notifier: P::AtomicUsize::new(0),
             state: P::AtomicU32::new(WAITING),
         }
     }
@@ -62,21 +62,28 @@ impl<P: System> Notice<P> {
         thread.parker.unpark();
     }
 
-    /// Who notified it, maybe with others.
-    #[cfg(feature = "std")]
+    /// Who notified it together with others.
     pub(super) fn notifier(&self) -> Option<&'static Notified<P>> {
-        self.notifier.get()
+        // Acquire: as of the state. SAFETY: null, or in a thread record, which is never freed.
+        unsafe { (self.notifier.load(Ordering::Acquire) as *const Notified<P>).as_ref() }
     }
 
     /// For a waiter that was woken: whether others were notified with it.
     pub(super) fn has_next(&self) -> bool {
-        self.notifier.get().is_some()
+        self.notifier().is_some()
     }
 
     /// For a waiter that was woken: wakes those that are next.
     pub(super) fn wake_next(&self) {
-        let Some(notifier) = self.notifier.get() else { return };
+        let Some(notifier) = self.notifier() else { return };
         notifier.wake_next();
+    }
+
+    /// For a waiter that was notified, and does not wait any longer to be woken: wakes those before it and itself, as
+    /// far as they are on the list.
+    pub(super) fn wake_up_to_this(&self) {
+        let Some(notifier) = self.notifier() else { return };
+        while self.state() == NOTIFIED && notifier.wake_first() {}
     }
 }
 
@@ -239,7 +246,8 @@ impl<P: System> Batch<P> {
 
     /// Adds one that is out of the condition variable's queue.
     pub(super) fn push(&mut self, notice: &Notice<P>) {
-        notice.notifier.set(Some(self.notifier));
+        // Release: pairs with `Notice::notifier`.
+        notice.notifier.store(ptr::from_ref(self.notifier).addr(), Ordering::Release);
         // SAFETY: pushed before, and not woken yet.
         match unsafe { self.last.as_ref() } {
             Some(last) => last.next.set(notice),

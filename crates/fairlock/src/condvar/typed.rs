@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use lock_api::MutexGuard;
 
-use super::ThinCondvar;
+use super::WordCondvar;
 use crate::deadlock;
 use crate::mutex::RawMutexExt;
 use crate::platform::Native;
@@ -14,11 +14,11 @@ use crate::wait::WaitError;
 use crate::{CancelToken, RawMutex, Wait};
 
 /// The condition variable of [`RawMutex`], used without a guard.
-pub(crate) struct RawCondvar(ThinCondvar<Native>);
+pub(crate) struct RawCondvar(WordCondvar<Native>);
 
 impl RawCondvar {
     pub(crate) const fn new() -> Self {
-        Self(ThinCondvar::new_const())
+        Self(WordCondvar::new_const())
     }
 
     pub(crate) fn notify_one(&self) -> bool {
@@ -33,7 +33,7 @@ impl RawCondvar {
     /// The caller holds the mutex, and uses nothing that it guards before this returns.
     pub(crate) unsafe fn wait(&self, mutex: &RawMutex) {
         // SAFETY: the caller's promise.
-        deadlock::acquire_again(mutex.id(), || unsafe { self.0.wait(mutex.thin()) });
+        deadlock::acquire_again(mutex.id(), || unsafe { self.0.wait(mutex.raw()) });
     }
 
     /// # Safety
@@ -44,7 +44,7 @@ impl RawCondvar {
         wait: Wait<'_>,
     ) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
-        deadlock::acquire_again(mutex.id(), || unsafe { self.0.wait_with(mutex.thin(), wait) })
+        deadlock::acquire_again(mutex.id(), || unsafe { self.0.wait_with(mutex.raw(), wait) })
     }
 }
 

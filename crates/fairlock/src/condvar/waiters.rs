@@ -1,14 +1,14 @@
-//! The condition variable without data, for any ticket lock, thin or not.
+//! The condition variable without data, for a ticket lock or a mutex.
 //!
 //! Waiters queue in order of arrival. A notified waiter is taken out of the queue and, mostly,
 //! woken; then it takes the mutex like any other thread. It is not handed the mutex while it
 //! sleeps, as nobody could use the mutex until it is awake. Before it waits in the mutex's queue,
 //! it yields for a moment, as notifications are often sent while the mutex is held.
 //!
-//! If the mutex is held when a sleeper is notified, and the mutex has a queue, the sleeper is moved
-//! to that queue without being woken (`Seat`): it could not go on, and a wake-up under the mutex
-//! would make others wait for as long. The release of the mutex wakes it. A thin mutex has no
-//! queue, and is not inflated for this: it would not become thin again while the waiter sleeps.
+//! If the mutex is held when a sleeper is notified, and the holder knows that somebody may wait, the sleeper
+//! is moved to the mutex's queue without being woken (`Seat`): it could not go on, and a wake-up under the mutex
+//! would make others wait for as long. The release of the mutex wakes it. The release of a holder
+//! that does not know may miss a waiter: such a mutex gets no seat.
 //!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
@@ -30,7 +30,8 @@
 //!
 //! *No notification is lost.* A waiter queues before it releases the mutex. A waiter that gives up
 //! leaves the queue under the queue lock. If it is no longer in the queue, it was notified, and its
-//! wait succeeds: the deadline or token came too late.
+//! wait succeeds: the deadline or token came too late. If it was not woken by then, it wakes those before it on the list,
+//! and itself: they may not run.
 //!
 //! *No wake-up is spurious*, as a waiter is woken only when it was notified. So notifications are
 //! counted exactly.
@@ -57,11 +58,10 @@ use crate::wait::{Hint, WAKE_NS, Wait, WaitContext, WaitError};
 /// Threads that wait at the same time may have given up different locks.
 pub type TicketCondvar<P, S> = LockCondvar<P, TicketLock<P, S>>;
 
-/// The condition variable of [thin mutexes](crate::thin::ThinMutex).
-#[cfg(any(feature = "std", fairlock_loom))]
-pub type ThinCondvar<P> = LockCondvar<P, crate::thin::ThinMutex<P>>;
+/// The condition variable of [mutexes](crate::lock::RawMutex).
+pub type WordCondvar<P> = LockCondvar<P, crate::lock::RawMutex<P>>;
 
-/// A condition variable of locks of type `M`: a [`TicketCondvar`] or a `ThinCondvar`.
+/// A condition variable of locks of type `M`: a [`TicketCondvar`] or a `WordCondvar`.
 pub struct LockCondvar<P: Platform, M: Mutex<P>> {
     /// The queue lock.
     pub(super) lock: M::Queue,
@@ -118,14 +118,15 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     /// # Safety
     /// It was notified, and nobody else wakes it. Its frame may be gone afterwards.
     unsafe fn wake(&self) {
+        let mutex = self.mutex;
         let Some(seat) = self.take_seat() else {
             // SAFETY: the caller's promise.
             return unsafe { self.notice.wake() };
         };
         // Release: what came before the notification is seen, and the seat.
         self.notice.state.store(WOKEN, Ordering::Release); // before it can be woken
-        // SAFETY: the seat is new, and in the frame, which is not left without the mutex.
-        unsafe { M::queue(seat) };
+        // SAFETY: the seat is new, and in the frame, which is not left without the mutex; so that is there, too.
+        unsafe { (*mutex).queue(seat) };
     }
 }
 
@@ -228,7 +229,6 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
 
     /// Sleeps until woken, or until the wait ends without a notification.
     fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        let mut until = until;
         Self::stay_awake(waiter, until);
         let mut ended = until.expired(P::now);
         loop {
@@ -241,8 +241,17 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                         continue;
                     }
                 }
-                // What ends the wait now comes too late.
-                NOTIFIED => until = &WaitContext::FOREVER,
+                // What ends the wait now comes too late. But those that were to wake it may not run.
+                NOTIFIED if ended.is_some() => {
+                    waiter.notice.wake_up_to_this();
+                    if waiter.notice.state() == NOTIFIED {
+                        // It is just being put on the list, or taken off. (Loom's clock stands still.)
+                        let timer = (!cfg!(fairlock_loom)).then(|| P::now() + WAKE_NS);
+                        WaitContext::FOREVER.sleep(&waiter.notice.thread.parker, timer);
+                    }
+                    continue;
+                }
+                NOTIFIED => {}
                 _ => return Ok(()),
             }
             ended = until.sleep(&waiter.notice.thread.parker, None);
@@ -388,16 +397,19 @@ mod tests {
     use fairlock_testing::{join, scope, until};
 
     use super::*;
-    use crate::condvar::notified::{AT_ONCE, MORE};
-    use crate::platform::{Native, System};
-    use crate::thin::ThinMutex;
+    use core::iter::repeat_n;
 
-    type Condvar = ThinCondvar<Native>;
+    use crate::condvar::notified::{AT_ONCE, MORE};
+    use crate::lock::RawMutex;
+    use crate::platform::{Native, System};
+    use crate::wait::CancelToken;
+
+    type Condvar = WordCondvar<Native>;
 
     fn queued<'a>(
         condvar: &Condvar,
-        mutexes: impl Iterator<Item = &'a ThinMutex<Native>>,
-    ) -> Vec<Waiter<Native, ThinMutex<Native>>> {
+        mutexes: impl Iterator<Item = &'a RawMutex<Native>>,
+    ) -> Vec<Waiter<Native, RawMutex<Native>>> {
         let waiters: Vec<_> = mutexes.map(Waiter::new).collect();
         condvar.locked(|| waiters.iter().for_each(|waiter| condvar.push(waiter)));
         waiters
@@ -405,13 +417,13 @@ mod tests {
 
     /// Which of them are woken. A test has to have all woken: those that are left on the list of its thread would be
     /// found there by the next one.
-    fn woken(waiters: &[Waiter<Native, ThinMutex<Native>>]) -> Vec<usize> {
+    fn woken(waiters: &[Waiter<Native, RawMutex<Native>>]) -> Vec<usize> {
         (0..waiters.len()).filter(|&n| waiters[n].notice.state() == WOKEN).collect()
     }
 
     #[test]
     fn of_those_notified_at_once_few_are_woken_at_a_time_in_their_order() {
-        let (condvar, mutexes) = (Condvar::new(), [ThinMutex::new(), ThinMutex::new()]);
+        let (condvar, mutexes) = (Condvar::new(), [RawMutex::new(), RawMutex::new()]);
         let waiters = queued(&condvar, (0..40).map(|n| &mutexes[usize::from(n % 10 == 5)]));
         assert_eq!(condvar.notify_all(), 40);
         assert!(!condvar.has_waiters());
@@ -426,8 +438,8 @@ mod tests {
     /// All but one that was woken first never run.
     #[test]
     fn a_waiter_that_does_not_run_delays_no_other() {
-        let (condvar, mutex) = (&Condvar::new(), &ThinMutex::<Native>::new());
-        let stopped = queued(condvar, core::iter::repeat_n(mutex, AT_ONCE - 1));
+        let (condvar, mutex) = (&Condvar::new(), &RawMutex::<Native>::new());
+        let stopped = queued(condvar, repeat_n(mutex, AT_ONCE - 1));
         let waiting = AtomicUsize::new(0);
         scope(|s| {
             let waiters: Vec<_> = (0..8)
@@ -449,10 +461,32 @@ mod tests {
         });
     }
 
+    /// None of those that were woken runs, and the thread that notified does not wait again.
+    #[test]
+    fn a_wait_that_was_notified_and_would_end_goes_on_whoever_runs() {
+        let (condvar, mutex) = (&Condvar::new(), &RawMutex::<Native>::new());
+        let (stopped, ends) = (queued(condvar, repeat_n(mutex, AT_ONCE + 3)), CancelToken::new());
+        scope(|s| {
+            let waiter = s.spawn(|| {
+                mutex.lock();
+                let wait = Wait::FOREVER.cancellable(&ends);
+                // SAFETY: just taken; and taken again.
+                let notified = unsafe { (condvar.wait_with(mutex, wait), mutex.unlock()).0 };
+                assert_eq!(notified, Ok(()));
+            });
+            let last = || condvar.locked(|| condvar.last.get());
+            until(|| !ptr::eq(last(), &raw const stopped[stopped.len() - 1]));
+            assert_eq!(condvar.notify_all(), stopped.len() + 1);
+            ends.cancel();
+            join(waiter);
+        });
+        assert_eq!(woken(&stopped).len(), stopped.len());
+    }
+
     #[test]
     fn if_none_of_those_woken_runs_the_thread_that_notified_wakes_the_others() {
-        let (condvar, mutex) = (Condvar::new(), ThinMutex::new());
-        let stopped = queued(&condvar, core::iter::repeat_n(&mutex, AT_ONCE + 9));
+        let (condvar, mutex) = (Condvar::new(), RawMutex::new());
+        let stopped = queued(&condvar, repeat_n(&mutex, AT_ONCE + 9));
         condvar.notify_all();
         for waits in 1..=3 {
             mutex.lock();
@@ -462,7 +496,7 @@ mod tests {
             assert_eq!(notified, Err(WaitError::TimedOut));
             assert_eq!(woken(&stopped).len(), AT_ONCE + waits + waits.min(MORE));
         }
-        let more = queued(&condvar, core::iter::repeat_n(&mutex, AT_ONCE + 1));
+        let more = queued(&condvar, repeat_n(&mutex, AT_ONCE + 1));
         condvar.notify_all();
         assert_eq!([woken(&stopped).len(), woken(&more).len()], [stopped.len(), AT_ONCE]);
         more[0].notice.wake_next();
@@ -472,8 +506,8 @@ mod tests {
     /// Those that are still to be woken need nothing but their mutex.
     #[test]
     fn waiters_wake_each_other_when_the_condition_variable_is_gone() {
-        let (condvar, mutex) = (Condvar::new(), ThinMutex::new());
-        let waiters = queued(&condvar, core::iter::repeat_n(&mutex, 40));
+        let (condvar, mutex) = (Condvar::new(), RawMutex::new());
+        let waiters = queued(&condvar, repeat_n(&mutex, 40));
         condvar.notify_all();
         drop(condvar);
         for waiter in &waiters {
@@ -485,12 +519,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_that_is_notified_under_a_full_mutex_is_queued_there() {
-        let (condvar, mutex) = (&Condvar::new(), &ThinMutex::<Native>::new());
+    fn a_sleeper_that_is_notified_under_a_mutex_whose_holder_knows_of_waiters_is_queued_there() {
+        let (condvar, mutex) = (&Condvar::new(), &RawMutex::<Native>::new());
         let sleeps = || {
             condvar.locked(|| condvar.first().is_some_and(|first| first.notice.thread.is_asleep()))
         };
-        for is_full in [true, false] {
+        for knows in [true, false] {
             scope(|s| {
                 let waiter = s.spawn(|| {
                     mutex.lock();
@@ -498,15 +532,13 @@ mod tests {
                     unsafe { (condvar.wait(mutex), mutex.unlock()) };
                 });
                 until(sleeps);
-                if is_full {
-                    mutex.lock_inflating();
-                } else {
-                    assert!(mutex.trim());
-                    mutex.lock();
+                mutex.lock();
+                if knows {
+                    mutex.know_of_waiters();
                 }
-                assert_eq!(mutex.is_inflated(), is_full);
+                assert_eq!(mutex.snapshot().known, knows);
                 assert!(condvar.notify_one());
-                assert!(!is_full || mutex.is_contended());
+                assert_eq!(mutex.is_contended(), knows);
                 // SAFETY: taken above.
                 unsafe { mutex.unlock() };
                 join(waiter);
@@ -516,19 +548,19 @@ mod tests {
 
     #[test]
     fn nobody_stays_awake_behind_one_that_sleeps() {
-        let (condvar, mutex) = (Condvar::new(), ThinMutex::new());
+        let (condvar, mutex) = (Condvar::new(), RawMutex::new());
         let awake = |waiters: &[Waiter<_, _>]| -> Vec<_> {
             waiters.iter().map(|waiter| waiter.awake.load(Ordering::Relaxed) > 0).collect()
         };
         let cpus = Native::cpus();
-        let first = queued(&condvar, core::iter::repeat_n(&mutex, cpus + 2));
+        let first = queued(&condvar, repeat_n(&mutex, cpus + 2));
         let expected: Vec<_> = (0..cpus + 2).map(|n| n < cpus).collect();
         assert_eq!(awake(&first), expected);
-        let next = queued(&condvar, core::iter::repeat_n(&mutex, 1));
+        let next = queued(&condvar, repeat_n(&mutex, 1));
         assert_eq!(awake(&next), [false]);
         // None is left on a list.
         (0..cpus + 3).for_each(|_| assert!(condvar.notify_one()));
-        let alone = queued(&condvar, core::iter::repeat_n(&mutex, 1));
+        let alone = queued(&condvar, repeat_n(&mutex, 1));
         assert_eq!(awake(&alone), [true]);
         condvar.notify_one();
     }

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::system::{Atomic, System};
-use crate::wait::{MOST_DOUBLINGS, SOON_NS, WAKE_NS, WaitContext, give_way};
+use crate::wait::{Habit, SOON_NS, WAKE_NS, WaitContext, give_way};
 
 /// A yield that took this long gave the CPU to a thread that was not about to notify. In ns;
 /// compared with how long one yield took.
@@ -94,37 +94,6 @@ impl Watch {
     }
 }
 
-/// A way to stay awake, and whether it has lately been worth it.
-pub(crate) struct Habit {
-    /// Grows with each wait in which the thread stayed awake in vain; in half as many it then does
-    /// not.
-    skips: Cell<u32>,
-    /// How many are left of those.
-    left: Cell<u32>,
-}
-
-impl Habit {
-    const fn new() -> Self {
-        Self { skips: Cell::new(0), left: Cell::new(0) }
-    }
-
-    /// A wait begins: whether to stay awake at first.
-    pub(crate) fn begins(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left == 0
-    }
-
-    /// The thread stayed awake; `came` says whether the notification came.
-    pub(crate) fn ended(&self, came: bool) {
-        let skips =
-            if came { 0 } else { (2 * self.skips.get() + 1).min((2 << MOST_DOUBLINGS) - 1) };
-        self.skips.set(skips);
-        // The first time in vain may be chance.
-        self.left.set(skips / 2);
-    }
-}
-
 #[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use super::*;
@@ -137,34 +106,5 @@ mod tests {
         watch.gave_way(LONG_YIELD_NS);
         assert!((0..KEEPS).all(|_| !watch.may_give_way()));
         assert!(watch.may_give_way());
-    }
-
-    fn watched(habit: &Habit, waits: usize, came: bool) -> usize {
-        (0..waits)
-            .filter(|_| {
-                let watched = habit.begins();
-                if watched {
-                    habit.ended(came);
-                }
-                watched
-            })
-            .count()
-    }
-
-    #[test]
-    fn waits_are_watched_as_long_as_that_pays() {
-        let habit = Habit::new();
-        assert_eq!(watched(&habit, 100, true), 100);
-        assert!(watched(&habit, 1_000, false) < 50);
-        // Staying awake pays again: this is noticed within so many waits.
-        watched(&habit, 2 << MOST_DOUBLINGS, true);
-        assert_eq!(watched(&habit, 100, true), 100);
-    }
-
-    #[test]
-    fn one_in_vain_is_no_reason_to_stop() {
-        let habit = Habit::new();
-        watched(&habit, 1, false);
-        assert!(habit.begins());
     }
 }

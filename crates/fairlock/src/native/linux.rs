@@ -8,9 +8,9 @@ use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::{pools, threads};
+use crate::lock::{Periods, VisibleReaders};
 use crate::platform::{PooledPlatform, Thread};
 use crate::system::{System, WaitOutcome, errno};
-use crate::thin::{Periods, VisibleReaders};
 
 /// The Linux platform.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +41,7 @@ extern "C" fn in_child() {
     // SAFETY: the thread that forked is alone in the child, and did not fork in here.
     unsafe {
         POOL.enter_child(record_hint());
-        Linux::rwsem_slots().enter_child();
-        Linux::mutex_slots().enter_child();
+        Linux::slots().enter_child();
         VISIBLE.enter_child((record_hint() as *const Thread<Linux>).as_ref());
         barrier::enter_child();
     }

@@ -12,12 +12,13 @@
 //!
 //! | where | ships | model checks | why, and what checks the rest |
 //! |---|---|---|---|
-//! | queue locks: ticket locks with batches of 8 and more | a holder without a ticket, while nobody waits (`ticket::solo`) | tickets only, unless `FAIRLOCK_LOOM_WHOLE` is set | both words together are too many interleavings for two preemptions; the whole is checked at one, and such a lock by itself, in smaller batches, at two |
+//! | ticket locks with batches of 8 and more | a holder without a ticket, while nobody waits (`ticket::solo`) | tickets only, unless `FAIRLOCK_LOOM_WHOLE` is set | both words together are too many interleavings for two preemptions; the whole is checked at one, and such a lock by itself, in smaller batches, at two |
 //! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; `ticket::solo` says what that leaves open. The tester and Miri run the store |
+//! | `lock::mutex`, the release of a holder that knows of nobody | a plain store | an exchange | as above. What the store may wipe, and why that is mended, says `lock::mutex` (R7); the tester and stress tests run it |
 //! | `ticket::wait`, for the next batch | yields the CPU | does not | to loom a yield is a promise that another thread has to run; the tester runs it |
 //! | spins | as long as they may last | one look | longer ones are more of the same |
-//! | visible readers: between the store to a slot and the load that follows | no fence, as `membarrier` stands for one | a fence on both sides | loom has no barrier that other threads pass. That one side needs none is argued in `thin::visible`; stress tests run it |
-//! | visible readers: slots of a thread, and when a lock becomes visible | 16; as measured | 2; when a model says so | numbers |
+//! | visible readers: between the store to a place and the load that follows | no fence, as `membarrier` stands for one | a fence on both sides | loom has no barrier that other threads pass. That one side needs none is argued in `lock::visible`; stress tests run it |
+//! | visible readers: places of a thread, and when a lock becomes visible | 16; as measured | 2; when a model says so | numbers |
 //! | range locks | 64 looks before giving up, 2,048 stripes | 2 and 2 | numbers |
 //! | [`Hint`](crate::wait::Hint), event counts | relaxed atomics | the processor's, not loom's | nothing is decided by them alone |
 
@@ -28,10 +29,9 @@ use core::sync::atomic::Ordering;
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
 use loom::sync::{Condvar, Mutex};
 
+use crate::lock::{Slots, VisibleReaders};
 use crate::platform::{PooledPlatform, Thread};
-use crate::rwsem::RwSem;
 use crate::system::{Atomic, System, WaitOutcome, forward_atomic};
-use crate::thin::{FullMutex, Slots, VisibleReaders};
 
 /// The platform of a model check.
 #[derive(Debug, Clone, Copy)]
@@ -56,19 +56,16 @@ loom::lazy_static! {
 }
 
 loom::lazy_static! {
-    static ref RWSEM_SLOTS: Slots<Loom, RwSem<Loom>> = Slots::new();
-    static ref MUTEX_SLOTS: Slots<Loom, FullMutex<Loom>> = Slots::new();
+    static ref SLOTS: Slots<Loom> = Slots::new();
     static ref VISIBLE: VisibleReaders<Loom> = VisibleReaders::new();
 }
 
 // SAFETY: there is one pool in a model, and all of the model's locks are in it.
 unsafe impl PooledPlatform for Loom {
-    fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
-        &RWSEM_SLOTS
-    }
+    type Memory = crate::pool::Heap;
 
-    fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
-        &MUTEX_SLOTS
+    fn slots() -> &'static Slots<Self> {
+        &SLOTS
     }
 
     fn visible_readers() -> Option<&'static VisibleReaders<Self>> {

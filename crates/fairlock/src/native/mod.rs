@@ -1,5 +1,7 @@
 //! The systems that locks run on: those of this target, and the model checker's.
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod cpus;
 #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
 pub mod linux;
 #[cfg(fairlock_loom)]
@@ -19,29 +21,21 @@ pub type Native = portable::Portable;
 #[cfg(fairlock_loom)]
 pub type Native = loom::Loom;
 
-/// Gives the platform type `$platform`, whose atomics can be constants, its pools.
+/// Gives the platform type `$platform`, whose atomics can be constants, its pool.
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 macro_rules! pools {
-    ($platform:ty $({ $($more:item)* })?) => {
-        const _: () = assert!($crate::rwsem::RwSem::<$platform>::IS_IN_LINES);
+    ($platform:ty $({ $($own:item)* })?) => {
+        // SAFETY: it returns one static pool; the platform has thread records.
+        unsafe impl $crate::lock::PooledPlatform for $platform {
+            type Memory = $crate::pool::FromSystem;
 
-        // SAFETY: each function returns one static pool; the platform has thread records.
-        unsafe impl $crate::thin::PooledPlatform for $platform {
             #[inline(always)]
-            fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {
-                static SLOTS: $crate::thin::Slots<$platform, $crate::rwsem::RwSem<$platform>> =
-                    $crate::thin::Slots::new_const();
+            fn slots() -> &'static $crate::lock::Slots<Self> {
+                static SLOTS: $crate::lock::Slots<$platform> = $crate::lock::Slots::new_const();
                 &SLOTS
             }
 
-            #[inline(always)]
-            fn mutex_slots() -> &'static $crate::thin::Slots<Self, $crate::thin::FullMutex<Self>> {
-                static SLOTS: $crate::thin::Slots<$platform, $crate::thin::FullMutex<$platform>> =
-                    $crate::thin::Slots::new_const();
-                &SLOTS
-            }
-
-            $($($more)*)?
+            $($($own)*)?
         }
     };
 }

@@ -25,8 +25,7 @@ extern "C" fn in_child() {
     // SAFETY: the thread that forked is alone in the child, and did not fork in here.
     unsafe {
         POOL.enter_child(record_hint());
-        Portable::rwsem_slots().enter_child();
-        Portable::mutex_slots().enter_child();
+        Portable::slots().enter_child();
         TABLE.renew(NOBODY);
         if EPOCH.get().is_none() {
             EPOCH.renew(OnceLock::new());

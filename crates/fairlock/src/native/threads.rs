@@ -1,22 +1,25 @@
 //! One record per live thread, from a pool that only grows.
 //!
 //! Spinner nodes and parkers must outlive every late touch by a neighbour
-//! (rules 11 and 12), so records are leaked and recycled, never freed.
+//! (rules 11 and 12), so records are recycled, never freed.
 //!
 //! A thread gives its record back in the destructor of a thread-local variable. A thread that uses
 //! a lock after that, in a later destructor or in that of a pthread key, is not told of its end any
-//! more, and keeps the record that it takes then. So the pool notes where the thread that took a record
+//! more, and keeps the record that it takes then. So the record notes where the thread that took it
 //! has its variables: a thread that later has its variables in the same place comes after it, and may
 //! take the record over. Before the pool makes a record, it looks for such a one. So there are at most
 //! as many records as such places: about as many as there have been threads at a time.
+//!
+//! A thread may need a record while it allocates memory, as the program's allocator may be behind a lock. So nothing here
+//! uses that allocator.
 
-use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::boxed::Box;
+use std::alloc::Layout;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::vec::Vec;
 
+use super::cpus;
 use crate::platform::{Platform, Thread};
+use crate::pool::{FromSystem, Memory};
 use crate::system::errno;
 use crate::system::fork::{self, PerProcess};
 
@@ -28,7 +31,7 @@ pub(super) fn cpus() -> usize {
     match CPUS.load(Ordering::Relaxed) {
         0 => {
             // It reads files.
-            let n = errno::kept(std::thread::available_parallelism).map_or(1, |n| n.get());
+            let n = errno::kept(cpus::count);
             CPUS.store(n, Ordering::Relaxed);
             n
         }
@@ -40,12 +43,16 @@ pub(super) fn cpus() -> usize {
 pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);
 
 struct Records<P: Platform> {
-    /// With room for all records that were made, so that a thread that ends allocates nothing: a
-    /// race detector that knows the locks by their calls would report that.
-    free: Vec<&'static Thread<P>>,
-    /// All records that were made, and where the thread that took each last has its variables.
-    made: Vec<(usize, &'static Thread<P>)>,
+    free: Option<&'static Thread<P>>,
+    /// All records that were made.
+    made: Option<&'static Thread<P>>,
+    /// Memory for more, and for how many.
+    memory: *mut Thread<P>,
+    left: usize,
 }
+
+// SAFETY: the memory is used by nobody else.
+unsafe impl<P: Platform> Send for Records<P> {}
 
 impl<P: Platform> Pool<P> {
     pub(super) const fn new() -> Self {
@@ -53,7 +60,8 @@ impl<P: Platform> Pool<P> {
     }
 
     const fn none() -> Mutex<Records<P>> {
-        Mutex::new(Records { free: Vec::new(), made: Vec::new() })
+        let memory = core::ptr::null_mut();
+        Mutex::new(Records { free: None, made: None, memory, left: 0 })
     }
 
     /// The child of a fork makes new records: threads of the parent may still have been using
@@ -65,8 +73,9 @@ impl<P: Platform> Pool<P> {
         // SAFETY: the caller's promise.
         unsafe { self.0.renew(Self::none()) }
         fork::enter_child();
-        // SAFETY: null, or a leaked record.
+        // SAFETY: null, or a record, which is never freed.
         if let Some(own) = unsafe { (own as *const Thread<P>).as_ref() } {
+            own.links.place.set(0);
             own.enter_child();
         }
     }
@@ -74,17 +83,15 @@ impl<P: Platform> Pool<P> {
     /// A record for the calling thread, which has none, and has its variables at `place`.
     pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
         let mut records = self.records();
-        let Records { free, made } = &mut *records;
-        let kept = || made.iter().find(|(at, _)| *at == place).map(|(_, record)| *record);
-        if let Some(record) = free.pop().or_else(kept) {
-            made[record.number].0 = place;
-            record.begin_anew();
-            return record;
-        }
-        let record = Box::leak(Box::new(Thread::new()));
-        record.number = made.len();
-        made.push((place, record));
-        free.reserve(made.len());
+        let record = records.pop().or_else(|| records.kept(place));
+        let record = match record {
+            Some(record) => {
+                record.begin_anew();
+                record
+            }
+            None => records.make(),
+        };
+        record.links.place.set(place);
         record
     }
 
@@ -92,13 +99,48 @@ impl<P: Platform> Pool<P> {
     /// used again.
     pub(super) fn give(&self, record: &'static Thread<P>) {
         let mut records = self.records();
-        if records.made.get(record.number).is_some_and(|(_, made)| ptr::eq(*made, record)) {
-            records.free.push(record);
+        if record.links.place.get() != 0 {
+            record.links.next_free.set(records.free.replace(record));
         }
     }
 
     fn records(&self) -> MutexGuard<'_, Records<P>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: Platform> Records<P> {
+    /// How many records there is memory for at a time.
+    const CHUNK: usize = 16;
+
+    /// One that was given back.
+    fn pop(&mut self) -> Option<&'static Thread<P>> {
+        let record = self.free?;
+        self.free = record.links.next_free.take();
+        Some(record)
+    }
+
+    /// That of a thread that has ended without giving it back.
+    fn kept(&self, place: usize) -> Option<&'static Thread<P>> {
+        core::iter::successors(self.made, |record| record.links.next_made.get())
+            .find(|record| record.links.place.get() == place)
+    }
+
+    fn make(&mut self) -> &'static Thread<P> {
+        if self.left == 0 {
+            let memory = FromSystem::take(Self::CHUNK);
+            let none = || std::alloc::handle_alloc_error(Layout::new::<Thread<P>>());
+            (self.memory, self.left) = (memory.unwrap_or_else(none), Self::CHUNK);
+        }
+        self.left -= 1;
+        // SAFETY: the memory is for so many, is never freed, and nobody else has this part of it.
+        let record = unsafe {
+            let record = self.memory.add(self.left);
+            record.write(Thread::new());
+            &*record
+        };
+        record.links.next_made.set(self.made.replace(record));
+        record
     }
 }
 
@@ -185,16 +227,16 @@ mod tests {
 
     #[test]
     fn a_thread_does_not_go_on_with_the_waits_of_one_that_ended() {
-        let (pool, place) = (super::Pool::<linux::Linux>::new(), 1);
+        let (pool, place) = (Box::leak(Box::new(super::Pool::<linux::Linux>::new())), 1);
         let record = pool.take(place);
-        record.tenure.ages.note(1, 100, 200);
-        record.tenure.is_to_give_way(1, 300, 400);
+        record.lock.ages.note(1, 100, 200);
+        record.lock.is_to_give_way(1, 300, 400);
         (0..4).for_each(|_| record.watch.yields.ended(false));
         assert!(!record.watch.yields.begins());
         pool.give(record);
-        assert!(std::ptr::eq(pool.take(place), record) && record.tenure.ages.at(1).is_none());
+        assert!(std::ptr::eq(pool.take(place), record) && record.lock.ages.at(1).is_none());
         assert!(record.watch.yields.begins());
-        assert_eq!(record.tenure.gives_way.get(), 0);
+        assert_eq!(record.lock.gives_way.get(), 0);
     }
 
     #[test]

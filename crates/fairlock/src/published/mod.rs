@@ -28,10 +28,10 @@
 //! |---|---|
 //! | the bits, and their orderings | `word` |
 //! | the fast paths | this file |
-//! | which waiter is granted the lock, and the ways out | `grant` |
+//! | who is granted, and the ways out | `grant` |
 //! | stealing, and waiting | `wait` |
 //! | optimistic spinning, and its queue | `spin`, `osq` |
-//! | what spinners know of the threads inside | `owner` |
+//! | what spinners know of who is inside | `owner` |
 //! | what testers look at | `hidden` |
 
 mod grant;
@@ -131,8 +131,8 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// The policy this lock was made with.
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
+    pub const fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// Counts this lock's [events](crate::events::Event) in `counts` too; with `None`, no longer. Several
@@ -414,7 +414,7 @@ impl<P: Platform> fmt::Debug for RwSem<P> {
             .field("write_locked", &now.writer)
             .field("readers", &now.readers)
             .field("waiters", &now.waiters)
-            .field("policy", self.policy())
+            .field("policy", &self.policy())
             .finish()
     }
 }

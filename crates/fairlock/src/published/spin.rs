@@ -164,11 +164,13 @@ impl<P: Platform> RwSem<P> {
                 }
                 return false;
             }
-            if now.saturating_sub(started) >= bound_ns || !self.holder_is_worth_it(word) {
+            let left = bound_ns.saturating_sub(now.saturating_sub(started));
+            if left == 0 || !self.holder_is_worth_it(word) {
                 return false;
             }
             let changed = Flags::WRITER_LOCKED.with(Flags::HANDOFF).with(Flags::WRITER_PHASE);
-            self.word.spin_until(SOON_NS, |now| now.is_free() || now.differs(word, changed));
+            let done = |now: Word| now.is_free() || now.differs(word, changed);
+            self.word.spin(SOON_NS.min(left), &WaitContext::FOREVER, done);
         }
     }
 

@@ -104,7 +104,7 @@ impl<P: Platform> RwSem<P> {
                 return self.give_up(waiter, error);
             }
             // Rule 10: only the head, and only once between two sleeps.
-            if turn == Turn::Next && !spun && self.spin_as_head() {
+            if turn == Turn::Next && !spun && self.spin_as_head(context) {
                 spun = true;
                 continue;
             }
@@ -129,10 +129,10 @@ impl<P: Platform> RwSem<P> {
 
     /// The head of the queue, which the lock is about to be handed to, waits awake for it to be let go, twice as long
     /// as whoever watches a lock; false if that would be no use.
-    fn spin_as_head(&self) -> bool {
+    fn spin_as_head(&self, context: &WaitContext<'_, P>) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let spin = P::cpus() > 1 && self.holder_is_worth_it(word);
-        spin && self.word.spin_until(2 * WATCH_NS, Word::is_free)
+        spin && self.word.spin(2 * WATCH_NS, context, Word::is_free)
     }
 
     /// Gives up, unless the grant came first: then the waiter owns the lock.

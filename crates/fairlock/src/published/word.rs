@@ -48,7 +48,7 @@ use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform};
 use crate::system::all_zero;
-use crate::wait::Kind;
+use crate::wait::{Kind, WaitContext};
 
 /// A value of the state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,10 +66,11 @@ const COUNT: usize = !(READER - 1);
 const READFAIL: usize = 1 << (usize::BITS - 1);
 /// As many readers stay, and as many again fit beside them, one for each thread that
 /// is on its way in.
+#[cfg(test)]
 pub(crate) const READERS_LIMIT: usize = READFAIL >> READER_SHIFT;
 
 // A thread needs at least a page of memory, so there are no more threads than pages.
-const _: () = assert!(usize::MAX / 4096 < READERS_LIMIT);
+const _: () = assert!(usize::MAX / 4096 < READFAIL >> READER_SHIFT);
 
 const WRITER_LOCKED: usize = Flags::WRITER_LOCKED.0;
 
@@ -351,10 +352,15 @@ impl<P: Platform> AtomicWord<P> {
         seen
     }
 
-    /// See [`System::spin_until`](crate::platform::System::spin_until).
+    /// Spins until the word is as `done` wants it; tells whether it was.
     #[inline(always)]
-    pub(crate) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
-        P::spin_until(&self.0, bound_ns, |word| done(Word(word)))
+    pub(crate) fn spin(
+        &self,
+        bound_ns: u64,
+        until: &WaitContext<'_, P>,
+        done: impl Fn(Word) -> bool,
+    ) -> bool {
+        until.spin(&self.0, bound_ns, |word| done(Word(word)))
     }
 
     #[cfg(all(test, not(fairlock_loom)))]

@@ -8,10 +8,10 @@ use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::slots::Missed;
 use super::span::{RangeError, Span};
 use super::{Hold, RangeRwLock};
-use crate::platform::Platform;
+use crate::platform::PooledPlatform;
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// Locks `range` for reading; blocks until it has it.
     ///
     /// # Errors

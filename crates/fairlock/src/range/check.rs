@@ -9,9 +9,9 @@ use super::slots::word::Flags;
 use super::stripes::state::Made;
 use super::wait::shown::ASLEEP;
 use crate::inspect;
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// What is wrong with the lock. Calls `queued` with the hint of every thread that waits in the
     /// tree, where nobody may overtake it. `Ok(false)` if that cannot be told, as somebody is
     /// changing the queue.

@@ -1,7 +1,7 @@
 //! The whole lock as one: the gate.
 //!
 //! While all threads take the full range, a range lock acts as a reader/writer lock. So then it is
-//! one: [`Turns`], under the flag `WHOLE`. A thread that finds the word empty may set `WHOLE`, as
+//! one: [`RawRwLock`], under the flag `WHOLE`. A thread that finds the word empty may set `WHOLE`, as
 //! then nobody holds or waits for a range. A thread that comes for a part clears it:
 //!
 //! * a **writer** takes the gate for writing first, so nobody is inside by it, and
@@ -29,8 +29,8 @@ use super::slots::Missed;
 use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
 use super::{AGAIN, Hold, LONG_NS, RangeRwLock};
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{Policy, Turns};
+use crate::lock::{Policy, RawRwLock};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
 /// How often a thread has to read next after it was the last to write, for threads to count as
@@ -48,9 +48,9 @@ pub(super) enum Shut {
 /// How a caller is ready to wait for the gate; `None`: not at all.
 pub(super) type Patience<'a, 'b, P> = Option<&'a WaitContext<'b, P>>;
 
-pub(super) struct Gate<P: Platform> {
+pub(super) struct Gate<P: PooledPlatform> {
     /// The lock of the full range, while that is all that is asked for.
-    pub(super) lock: Turns<P>,
+    pub(super) lock: RawRwLock<P>,
     /// How many full ranges are left until the lock is taken as a whole again.
     until_open: P::AtomicUsize,
     /// How many there will be the next time.
@@ -64,11 +64,11 @@ pub(super) struct Gate<P: Platform> {
 }
 
 /// Relaxed throughout: guesses about what pays.
-impl<P: Platform> Gate<P> {
+impl<P: PooledPlatform> Gate<P> {
     pub(super) fn new() -> Self {
         let zero = || P::AtomicUsize::new(0);
         Self {
-            lock: Turns::new(Policy::DEFAULT),
+            lock: RawRwLock::new(Policy::DEFAULT),
             until_open: zero(),
             reopen: zero(),
             opened: P::AtomicU64::new(0),
@@ -84,7 +84,7 @@ impl<P: Platform> Gate<P> {
         P::AtomicU64: ConstZero,
     {
         Self {
-            lock: Turns::new_const(Policy::DEFAULT),
+            lock: RawRwLock::new_const(),
             until_open: ConstZero::ZERO,
             reopen: ConstZero::ZERO,
             opened: ConstZero::ZERO,
@@ -157,7 +157,7 @@ impl<P: Platform> Gate<P> {
     }
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// Takes the full range by the gate, if the lock is taken as a whole, or can be. `Ok(None)`: it
     /// is not.
     #[inline]

@@ -6,13 +6,13 @@ use core::ops::RangeBounds;
 
 use super::span::{RangeError, Span};
 use super::{Hold, Place, RangeRwLock};
-use crate::platform::Platform;
+use crate::platform::PooledPlatform;
 use crate::wait::Kind;
 
 /// A range that is locked for reading; unlocks it when dropped. Any thread may drop it.
 /// If it is forgotten, the range stays locked for good.
 #[must_use = "the range is unlocked when the guard is dropped"]
-pub struct RangeReadGuard<'a, P: Platform> {
+pub struct RangeReadGuard<'a, P: PooledPlatform> {
     lock: &'a RangeRwLock<P>,
     span: Span,
     pub(super) hold: Hold,
@@ -21,7 +21,7 @@ pub struct RangeReadGuard<'a, P: Platform> {
 /// A range that is locked for writing; unlocks it when dropped. Any thread may drop it.
 /// If it is forgotten, the range stays locked for good.
 #[must_use = "the range is unlocked when the guard is dropped"]
-pub struct RangeWriteGuard<'a, P: Platform> {
+pub struct RangeWriteGuard<'a, P: PooledPlatform> {
     lock: &'a RangeRwLock<P>,
     span: Span,
     pub(super) hold: Hold,
@@ -29,7 +29,7 @@ pub struct RangeWriteGuard<'a, P: Platform> {
 
 macro_rules! guard {
     ($guard:ident, $kind:expr) => {
-        impl<'a, P: Platform> $guard<'a, P> {
+        impl<'a, P: PooledPlatform> $guard<'a, P> {
             /// `hold` holds `span` as this kind, and this guard is its only owner.
             #[inline(always)]
             pub(super) fn new(lock: &'a RangeRwLock<P>, span: Span, hold: Hold) -> Self {
@@ -89,7 +89,7 @@ macro_rules! guard {
             }
         }
 
-        impl<P: Platform> Drop for $guard<'_, P> {
+        impl<P: PooledPlatform> Drop for $guard<'_, P> {
             #[inline(always)]
             fn drop(&mut self) {
                 // SAFETY: the guard owns its hold, and is gone after this.
@@ -97,7 +97,7 @@ macro_rules! guard {
             }
         }
 
-        impl<P: Platform> fmt::Debug for $guard<'_, P> {
+        impl<P: PooledPlatform> fmt::Debug for $guard<'_, P> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_tuple(stringify!($guard)).field(&self.span).finish()
             }
@@ -108,7 +108,7 @@ macro_rules! guard {
 guard!(RangeReadGuard, Kind::Reader);
 guard!(RangeWriteGuard, Kind::Writer);
 
-impl<'a, P: Platform> RangeWriteGuard<'a, P> {
+impl<'a, P: PooledPlatform> RangeWriteGuard<'a, P> {
     /// Turns the range into one that is locked for reading, with no gap in which another writer
     /// could get in, and lets in the readers that waited only for this range. Waits for no holder.
     pub fn downgrade(self) -> RangeReadGuard<'a, P> {
@@ -119,7 +119,7 @@ impl<'a, P: Platform> RangeWriteGuard<'a, P> {
     }
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// Gives a range back.
     ///
     /// # Safety

@@ -12,7 +12,7 @@ use super::tree::queue::Queue;
 use super::tree::ranges::Entry;
 use super::wait::shown::AWAKE;
 use super::wait::waiter::{InWay, RangeWaiter};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::wait::Kind;
 
 /// A range lock.
@@ -57,7 +57,7 @@ impl RangeEntry {
     ///
     /// # Safety
     /// Nobody changes that.
-    unsafe fn in_tree<P: Platform>(
+    unsafe fn in_tree<P: PooledPlatform>(
         q: &Queue<P>,
         (id, span, kind, entry): (Id, Span, Kind, &Entry<*const RangeWaiter<P>>),
     ) -> Self {
@@ -77,7 +77,7 @@ impl RangeEntry {
     }
 
     /// Of those that may be overtaken.
-    fn listed<P: Platform>(waiter: &RangeWaiter<P>) -> Self {
+    fn listed<P: PooledPlatform>(waiter: &RangeWaiter<P>) -> Self {
         Self {
             span: waiter.span,
             writes: waiter.kind == Kind::Writer,
@@ -95,7 +95,7 @@ impl RangeEntry {
     }
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// What the specification has of the lock; none while somebody has the tree lock.
     ///
     /// # Safety

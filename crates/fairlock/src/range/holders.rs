@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::RangeRwLock;
 use super::slots::word::{Flags, Packed};
 use super::span::Span;
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::wait::Kind;
 
 /// What a range is locked for, or waited for.
@@ -46,7 +46,7 @@ pub struct RangeInfo {
     pub how_long: Option<Duration>,
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// Whether any range is held at this instant.
     pub fn is_locked(&self) -> bool {
         // A range that leaves a stripe for the tree has set `TREE` before, and is seen there.

@@ -33,7 +33,7 @@
 //!    divided into regions, of a size that suits the ranges in use. Ranges that lie in one region,
 //!    or in two neighbours, meet only ranges of the same lines.
 //! 4. **The gate** (`gate`). While all threads ask for the full range, the lock *is* a
-//!    [`RwSem`](crate::rwsem::RwSem), with its turns. The first thread that asks for a part ends
+//!    [`RawRwLock`](crate::lock::RawRwLock), with its turns. The first thread that asks for a part ends
 //!    that.
 //!
 //! # Order, and which threads may overtake
@@ -140,7 +140,7 @@ use tree::queue::{Hull, Queue};
 use wait::shown::Shown;
 
 use crate::events::{self, EventCounts};
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::ticket::AdaptiveTicketLock;
 
 /// How often to look at a slot whose holder has not yet written its range, or has begun to leave:
@@ -230,14 +230,14 @@ const LONG_NS: u64 = 10_000_000;
 /// Linux kernel (2017); slots, hull, stripes, gate and bounded overtaking are this
 /// crate's.
 #[repr(C)]
-pub struct RangeRwLock<P: Platform> {
+pub struct RangeRwLock<P: PooledPlatform> {
     core: Core<P>,
     gate: Gate<P>,
 }
 
 /// A range lock but for the gate, of which only the flags in the word are known here.
 #[repr(C, align(64))] // the word and the first slots share a cache line
-struct Core<P: Platform> {
+struct Core<P: PooledPlatform> {
     /// The state: see [`slots::word`].
     word: AtomicWord<P>,
     /// Ranges that are held, packed; meaningful while their bits are set.
@@ -258,9 +258,9 @@ struct Core<P: Platform> {
 // before they are taken out. The stripes are set once, by the thread that has set `Queue::made`,
 // and looked at only by threads that have seen `made` or `shift` beside them set after that (with
 // Acquire), or that have the name of a slot in them.
-unsafe impl<P: Platform> Send for Core<P> {}
+unsafe impl<P: PooledPlatform> Send for Core<P> {}
 // SAFETY: as above.
-unsafe impl<P: Platform> Sync for Core<P> {}
+unsafe impl<P: PooledPlatform> Sync for Core<P> {}
 
 /// How a range is held: the name of a [`Place`] in the lock, owned by a guard. One
 /// small number, so that it stays in a register.
@@ -323,7 +323,7 @@ impl Hold {
     }
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: PooledPlatform> RangeRwLock<P> {
     /// A free lock that follows [`RangePolicy::DEFAULT`].
     pub const fn new() -> Self
     where
@@ -383,13 +383,13 @@ impl<P: Platform> RangeRwLock<P> {
     }
 }
 
-impl<P: Platform> Default for RangeRwLock<P> {
+impl<P: PooledPlatform> Default for RangeRwLock<P> {
     fn default() -> Self {
         Self::on_platform(RangePolicy::DEFAULT)
     }
 }
 
-impl<P: Platform> fmt::Debug for RangeRwLock<P> {
+impl<P: PooledPlatform> fmt::Debug for RangeRwLock<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let core = &self.core;
         let word = core.word.load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ use super::RangeRwLock;
 use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::policy::RangePolicy;
 use super::span::{RangeError, Span};
-use crate::platform::Platform;
+use crate::platform::PooledPlatform;
 use crate::wait::{Kind, Wait};
 
 /// Owns a slice, and hands out `&[T]` and `&mut [T]` for locked ranges of it. There is no other way
@@ -48,18 +48,18 @@ use crate::wait::{Kind, Wait};
 ///
 /// The idea of a lock that owns a slice and locks ranges of it comes from the crates `range-lock`
 /// and `range-mutex`, which have writers only.
-pub struct RangeSlice<P: Platform, T> {
+pub struct RangeSlice<P: PooledPlatform, T> {
     lock: RangeRwLock<P>,
     elements: Box<[UnsafeCell<T>]>,
 }
 
 // SAFETY: through a shared `RangeSlice` threads get `&T` (so T: Sync) and `&mut T`
 // (so T: Send), and the lock keeps those apart.
-unsafe impl<P: Platform, T: Send + Sync> Sync for RangeSlice<P, T> {}
+unsafe impl<P: PooledPlatform, T: Send + Sync> Sync for RangeSlice<P, T> {}
 
 /// Elements that are locked for reading; unlocks them when dropped.
 #[must_use = "the range is unlocked when the guard is dropped"]
-pub struct SliceReadGuard<'a, P: Platform, T> {
+pub struct SliceReadGuard<'a, P: PooledPlatform, T> {
     guard: RangeReadGuard<'a, P>,
     /// The elements of `guard`'s range.
     elements: *const [T],
@@ -67,22 +67,22 @@ pub struct SliceReadGuard<'a, P: Platform, T> {
 
 /// Elements that are locked for writing; unlocks them when dropped.
 #[must_use = "the range is unlocked when the guard is dropped"]
-pub struct SliceWriteGuard<'a, P: Platform, T> {
+pub struct SliceWriteGuard<'a, P: PooledPlatform, T> {
     guard: RangeWriteGuard<'a, P>,
     /// The elements of `guard`'s range.
     elements: *mut [T],
 }
 
 // SAFETY: a guard is a `&[T]`.
-unsafe impl<P: Platform, T: Sync> Send for SliceReadGuard<'_, P, T> {}
+unsafe impl<P: PooledPlatform, T: Sync> Send for SliceReadGuard<'_, P, T> {}
 // SAFETY: as above.
-unsafe impl<P: Platform, T: Sync> Sync for SliceReadGuard<'_, P, T> {}
+unsafe impl<P: PooledPlatform, T: Sync> Sync for SliceReadGuard<'_, P, T> {}
 // SAFETY: a guard is a `&mut [T]`, and any thread may release its range.
-unsafe impl<P: Platform, T: Send> Send for SliceWriteGuard<'_, P, T> {}
+unsafe impl<P: PooledPlatform, T: Send> Send for SliceWriteGuard<'_, P, T> {}
 // SAFETY: a shared guard is a `&[T]`.
-unsafe impl<P: Platform, T: Sync> Sync for SliceWriteGuard<'_, P, T> {}
+unsafe impl<P: PooledPlatform, T: Sync> Sync for SliceWriteGuard<'_, P, T> {}
 
-impl<P: Platform, T> RangeSlice<P, T> {
+impl<P: PooledPlatform, T> RangeSlice<P, T> {
     /// The elements of a `Vec`, a boxed slice or an array, nothing locked, with
     /// [`RangePolicy::DEFAULT`].
     pub fn new(elements: impl Into<Box<[T]>>) -> Self {
@@ -254,7 +254,7 @@ unsafe fn split<T>(elements: *mut [T], mid: usize) -> [*mut [T]; 2] {
         .map(|(first, len)| ptr::slice_from_raw_parts_mut(first, len))
 }
 
-impl<'a, P: Platform, T> SliceReadGuard<'a, P, T> {
+impl<'a, P: PooledPlatform, T> SliceReadGuard<'a, P, T> {
     /// Splits the elements in two, before element `mid` of this guard. Waits for no holder.
     ///
     /// # Errors
@@ -273,7 +273,7 @@ impl<'a, P: Platform, T> SliceReadGuard<'a, P, T> {
     }
 }
 
-impl<'a, P: Platform, T> SliceWriteGuard<'a, P, T> {
+impl<'a, P: PooledPlatform, T> SliceWriteGuard<'a, P, T> {
     /// Splits the elements in two, before element `mid` of this guard. Waits for no holder.
     ///
     /// # Errors
@@ -298,7 +298,7 @@ impl<'a, P: Platform, T> SliceWriteGuard<'a, P, T> {
     }
 }
 
-impl<P: Platform, T> Deref for SliceReadGuard<'_, P, T> {
+impl<P: PooledPlatform, T> Deref for SliceReadGuard<'_, P, T> {
     type Target = [T];
 
     #[inline]
@@ -308,7 +308,7 @@ impl<P: Platform, T> Deref for SliceReadGuard<'_, P, T> {
     }
 }
 
-impl<P: Platform, T> Deref for SliceWriteGuard<'_, P, T> {
+impl<P: PooledPlatform, T> Deref for SliceWriteGuard<'_, P, T> {
     type Target = [T];
 
     #[inline]
@@ -319,7 +319,7 @@ impl<P: Platform, T> Deref for SliceWriteGuard<'_, P, T> {
     }
 }
 
-impl<P: Platform, T> DerefMut for SliceWriteGuard<'_, P, T> {
+impl<P: PooledPlatform, T> DerefMut for SliceWriteGuard<'_, P, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`, and the guard is borrowed alone.
@@ -327,19 +327,19 @@ impl<P: Platform, T> DerefMut for SliceWriteGuard<'_, P, T> {
     }
 }
 
-impl<P: Platform, T: fmt::Debug> fmt::Debug for SliceReadGuard<'_, P, T> {
+impl<P: PooledPlatform, T: fmt::Debug> fmt::Debug for SliceReadGuard<'_, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<P: Platform, T: fmt::Debug> fmt::Debug for SliceWriteGuard<'_, P, T> {
+impl<P: PooledPlatform, T: fmt::Debug> fmt::Debug for SliceWriteGuard<'_, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<P: Platform, T> fmt::Debug for RangeSlice<P, T> {
+impl<P: PooledPlatform, T> fmt::Debug for RangeSlice<P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RangeSlice").field("len", &self.len()).field("lock", &self.lock).finish()
     }

@@ -8,13 +8,10 @@ use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode, Noted};
 use crate::events::EventCounts;
+use crate::lock::{Policy, RawRwLock};
 use crate::platform::Platform;
-#[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
 use crate::published::{self, RwSem as Published};
-use crate::rwsem::{Policy, RwSem};
-#[cfg(any(feature = "std", fairlock_loom))]
-use crate::thin::ThinRwSem;
 use crate::wait::{CancelToken, Wait, WaitError};
 
 /// What a [`RwLock`](TypedLock) of this crate can do beyond `lock_api`.
@@ -60,7 +57,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
         T: Sized;
 
     /// The policy this lock was made with.
-    fn policy(&self) -> &R::Policy;
+    fn policy(&self) -> R::Policy;
 
     /// Whether a thread is queued for the lock at this instant.
     fn has_waiters(&self) -> bool;
@@ -213,7 +210,7 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
         Self::from_raw(R::with_policy(policy), value)
     }
 
-    fn policy(&self) -> &R::Policy {
+    fn policy(&self) -> R::Policy {
         raw(self).policy()
     }
 
@@ -256,7 +253,7 @@ fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
     unsafe { lock.raw() }
 }
 
-/// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`], [`RawRwLock`](crate::RawRwLock) and
+/// The raw locks of this crate, as [`RwLockExt`] needs them: [`RawRwLock`](crate::RawRwLock) and
 /// [`published::RwSem`], also with a name (`stats::Named`). Nobody else can implement it.
 pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     /// The platform that the lock is on.
@@ -266,7 +263,7 @@ pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     #[doc(hidden)]
     fn with_policy(policy: Self::Policy) -> Self;
     #[doc(hidden)]
-    fn policy(&self) -> &Self::Policy;
+    fn policy(&self) -> Self::Policy;
     #[doc(hidden)]
     fn has_waiters(&self) -> bool;
     #[doc(hidden)]
@@ -302,7 +299,7 @@ macro_rules! raw_rwlock_ext {
                 $lock::new(policy)
             }
 
-            fn policy(&self) -> &$policy {
+            fn policy(&self) -> $policy {
                 $lock::policy(self)
             }
 
@@ -338,7 +335,5 @@ macro_rules! raw_rwlock_ext {
     };
 }
 
-raw_rwlock_ext!(RwSem on Platform by Policy);
 raw_rwlock_ext!(Published on Platform by published::Policy);
-#[cfg(any(feature = "std", fairlock_loom))]
-raw_rwlock_ext!(ThinRwSem on PooledPlatform by Policy);
+raw_rwlock_ext!(RawRwLock on PooledPlatform by Policy);

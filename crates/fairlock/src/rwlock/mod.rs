@@ -15,13 +15,12 @@ pub use recursive::*;
 mod native {
     use crate::deadlock::Id;
     use crate::platform::Native;
-    use crate::thin::ThinRwSem;
 
     /// The raw reader/writer lock of this platform, without data. 8 bytes.
     ///
     /// It implements `lock_api`'s `RawRwLock`, `RawRwLockFair`,
     /// `RawRwLockDowngrade`, `RawRwLockTimed`, `RawRwLockUpgrade`, and those that combine them.
-    pub type RawRwLock = ThinRwSem<Native>;
+    pub type RawRwLock = crate::lock::RawRwLock<Native>;
 
     // Stated above.
     const _: () = assert!(size_of::<RawRwLock>() == 8 + size_of::<Id>() || cfg!(fairlock_loom));
@@ -73,7 +72,7 @@ mod native {
     ///
     /// So a thread waits for at most the sum of (*tenure* + *handoff*) over the grants ahead of it,
     /// plus the time that holders spend in their last sections.
-    /// [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns) returns the first part. The bound
+    /// [`planned_wait_ns`](crate::lock::RawRwLock::planned_wait_ns) returns the first part. The bound
     /// also holds for all timed attempts of a thread together, whatever it does in between, at up
     /// to eight locks at a time.
     ///
@@ -125,8 +124,7 @@ mod native {
     ///
     /// # Panics
     ///
-    /// Reading panics, as in `std`, when no more readers can be counted: 2^54, or 2^22 with 32-bit
-    /// pointers; forgotten guards count. Methods that return an error or `None` return that
+    /// Reading panics, as in `std`, when no more readers can be counted: 2^23; forgotten guards count. Methods that return an error or `None` return that
     /// instead. Nothing else panics.
     ///
     /// A panic while a guard is alive releases the lock when it drops the guard. There is no
@@ -138,7 +136,7 @@ mod native {
     ///
     /// One atomic word with reader count and flags, stealing, and handoff to
     /// the longest waiter follow the Linux kernel's rw_semaphore and public
-    /// proposals for it (see [`rwsem`](crate::rwsem)); turns with a budget are
+    /// proposals for it (see [`published`](crate::published)); turns with a budget are
     /// this crate's.
     pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
     /// Shared access to the value of a [`RwLock`]; releases it when dropped.

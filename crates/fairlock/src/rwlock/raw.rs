@@ -1,4 +1,4 @@
-//! `lock_api`'s raw traits, on [`RwSem`], [`ThinRwSem`] and [`published::RwSem`].
+//! `lock_api`'s raw traits, on [`RawRwLock`] and [`published::RwSem`].
 
 use lock_api::RawRwLock as RawLock;
 
@@ -7,13 +7,10 @@ use super::ext::RawRwLockExt;
 use crate::GuardMarker;
 use crate::deadlock::{self, Id, Mode, Noted};
 use crate::guard::note_attempt;
-#[cfg(any(feature = "std", fairlock_loom))]
+use crate::lock::RawRwLock;
 use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
 use crate::published::{self, RwSem as Published};
-use crate::rwsem::{Policy, RwSem};
-#[cfg(any(feature = "std", fairlock_loom))]
-use crate::thin::ThinRwSem;
 #[cfg(feature = "std")]
 use crate::wait::Wait;
 
@@ -31,7 +28,7 @@ fn upgraded(lock: &Id, is_writer: bool) -> bool {
 macro_rules! raw_rwlock {
     ($lock:ident on $platform:ident with [$($atomic:ident),*]: $init:expr) => {
         // SAFETY: the lock excludes writers from everybody and readers from writers;
-        // acquisitions are Acquire and releases Release (see `rwsem::word`, `published::word` and `thin::rwsem`). A
+        // acquisitions are Acquire and releases Release (see `lock::word` and `published::word`). A
         // guard that is forgotten leaves the lock held. A lock that is held and has no
         // waiters is not pointed to by anybody, so its owner may move or drop it.
         unsafe impl<P: $platform> RawLock for $lock<P>
@@ -192,7 +189,7 @@ macro_rules! raw_rwlock {
 macro_rules! raw_upgrades {
     ($lock:ident on $platform:ident) => {
         // SAFETY: an upgradable reader is a reader, and the only one that may become the writer: its
-        // upgrade ends when all others have left, and nobody gets in meanwhile (see `rwsem::sem`).
+        // upgrade ends when all others have left, and nobody gets in meanwhile (see `lock::upgrade`).
         unsafe impl<P: $platform> lock_api::RawRwLockUpgrade for $lock<P>
         where
             Self: RawLock<GuardMarker = GuardMarker>,
@@ -295,12 +292,7 @@ macro_rules! raw_upgrades {
     };
 }
 
-raw_rwlock!(RwSem on Platform with [AtomicUsize, AtomicU32, AtomicU64]:
-    Self::with_policy(Policy::DEFAULT));
-raw_upgrades!(RwSem on Platform);
 raw_rwlock!(Published on Platform with [AtomicUsize, AtomicU32, AtomicU64]:
     Self::with_policy(published::Policy::WRITER_PHASE));
-#[cfg(any(feature = "std", fairlock_loom))]
-raw_rwlock!(ThinRwSem on PooledPlatform with [AtomicU64]: Self::new_const());
-#[cfg(any(feature = "std", fairlock_loom))]
-raw_upgrades!(ThinRwSem on PooledPlatform);
+raw_rwlock!(RawRwLock on PooledPlatform with [AtomicU64]: Self::new_const());
+raw_upgrades!(RawRwLock on PooledPlatform);

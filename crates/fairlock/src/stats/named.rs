@@ -374,7 +374,7 @@ where
         Self::new("unnamed", R::with_policy(policy))
     }
 
-    fn policy(&self) -> &R::Policy {
+    fn policy(&self) -> R::Policy {
         self.0.policy()
     }
 

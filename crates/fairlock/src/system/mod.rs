@@ -7,7 +7,7 @@ pub(crate) mod errno;
 #[cfg(feature = "std")]
 pub(crate) mod fork;
 /// Without a system there are no forks.
-#[cfg(all(fairlock_loom, not(feature = "std")))]
+#[cfg(not(feature = "std"))]
 pub(crate) mod fork {
     pub(crate) const fn number() -> usize {
         0
@@ -184,7 +184,7 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
 
     /// The calling thread's real-time priority; zero if it has none. Asked of
     /// threads that wait for a lock whose policy wants it
-    /// ([`Policy::priorities`](crate::rwsem::Policy::priorities)).
+    /// ([`Policy::priorities`](crate::lock::Policy::priorities)).
     fn priority() -> u8 {
         0
     }

@@ -29,11 +29,9 @@
 mod batch;
 mod check;
 mod contended;
-#[cfg(feature = "alloc")]
 mod give_up;
 mod lock;
 mod park;
-#[cfg(feature = "alloc")]
 mod places;
 mod release;
 mod reopen;
@@ -44,10 +42,7 @@ mod word;
 pub use batch::{Adaptive, BatchSize, Fixed};
 pub(crate) use contended::Contended;
 pub use lock::TicketLock;
-#[cfg(feature = "alloc")]
 pub(crate) use places::Places;
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use solo::Solo;
 
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
 pub type BatchedTicketLock<P, const BATCH: u32 = 8> = TicketLock<P, Fixed<BATCH>>;

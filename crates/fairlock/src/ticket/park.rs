@@ -75,14 +75,12 @@ impl<P: System> Parked<P> {
 
     /// The entry's waiter gives up. False if the holder has just taken the entry out, and kicks the
     /// waiter.
-    #[cfg(feature = "alloc")]
     pub(super) fn give_up(&self) -> bool {
         self.change(LISTED, GIVEN_UP)
     }
 
     /// The entry's waiter is back. False if the holder has just taken the entry out, and retired
     /// the ticket.
-    #[cfg(feature = "alloc")]
     pub(super) fn take_up(&self) -> bool {
         self.change(GIVEN_UP, LISTED)
     }

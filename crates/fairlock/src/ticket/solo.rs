@@ -42,7 +42,7 @@ use crate::wait::{Naps, Parker, WAKE_NS, WaitContext, WaitError};
 
 /// A value of the holder's word, other than the two below: somebody holds the lock without a
 /// ticket, and this says who sleeps until the lock is free. It is an address of a parker, or, for
-/// locks of eight bytes (`thin`), says where that address is.
+/// locks of eight bytes, says where that address is.
 pub(crate) trait Note<P: Platform>: Copy + Eq {
     type Atomic: Atomic<Self>;
     /// Nobody holds the lock without a ticket.
@@ -137,12 +137,6 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         events::count(Event::ReleasedSlow);
         events::count(Event::ReleasedSlowKicked);
         Some(note)
-    }
-
-    /// Spins for a bounded time; returns whether `solo` was found free.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) fn spin(&self, bound_ns: u64) -> bool {
-        P::spin_until(&self.holder, bound_ns, |holder: N| holder == N::FREE)
     }
 
     /// Whether nobody holds the lock without a ticket: for the first in line.

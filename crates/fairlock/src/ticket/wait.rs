@@ -128,10 +128,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     #[inline(never)]
     pub(crate) fn wait_for_lock(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        #[cfg(feature = "alloc")]
         let taken = self.wait_in_place(until)?;
-        #[cfg(not(feature = "alloc"))]
-        let taken = None;
         let taken = match taken.or_else(|| self.steal(self.load(), until)) {
             Some(taken) => taken,
             None => self.wait_with_ticket(until)?,
@@ -168,7 +165,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
         };
         events::count(Event::TakenSlow);
-        #[cfg(feature = "alloc")]
         if until.can_end() {
             return self.lock_parked(&self.new_place(thread, ticket).entry, why, until);
         }
@@ -176,7 +172,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// Waits with the ticket that the thread gave up last, if it has not had its turn since.
-    #[cfg(feature = "alloc")]
     fn wait_in_place(&self, until: &WaitContext<'_, P>) -> Result<Option<Taken>, WaitError> {
         let thread = P::thread();
         if thread.places.is_empty() || until.expired(P::now).is_some() {
@@ -326,10 +321,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     return Ok(taken);
                 }
                 Slept::Kicked => {}
-                #[cfg(feature = "alloc")]
                 Slept::Ended(error) => return self.give_up(entry, error, until),
-                #[cfg(not(feature = "alloc"))]
-                Slept::Ended(error) => unreachable!("a wait for ever has ended: {error}"),
             }
             match self.spin(entry.ticket.get(), until) {
                 Ok(taken) => return Ok(taken),

@@ -329,7 +329,6 @@ pub(super) struct Hints(u64);
 const RESPONSIBLE: u64 = 1;
 const TIMES_SHIFT: u32 = 1;
 const TIMES_MASK: u64 = 7 << TIMES_SHIFT;
-#[cfg(feature = "alloc")]
 const NAME_SHIFT: u32 = 4;
 
 impl Hints {
@@ -342,7 +341,6 @@ impl Hints {
         ((self.0 & TIMES_MASK) >> TIMES_SHIFT) as u32
     }
 
-    #[cfg(feature = "alloc")]
     pub(super) fn name(self) -> Option<u64> {
         Some(self.0 >> NAME_SHIFT).filter(|&name| name != 0)
     }
@@ -382,7 +380,6 @@ impl<P: System> AtomicHints<P> {
     }
 
     /// The lock's name, which it gets now if it has none: `new` makes one, not zero.
-    #[cfg(feature = "alloc")]
     pub(super) fn name(&self, new: impl Fn() -> u64) -> u64 {
         let mut hints = self.load();
         let mut made = None;

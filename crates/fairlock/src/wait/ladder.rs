@@ -16,7 +16,6 @@ use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 
-#[cfg(any(feature = "std", fairlock_loom))]
 use crate::system::fork;
 use crate::system::{Atomic, System, WaitOutcome, deadline_after};
 
@@ -29,7 +28,7 @@ pub enum WaitError {
     Interrupted,
     /// The token was cancelled.
     Cancelled,
-    /// No more readers can be counted: 2^54 hold the lock, or 2^22 with 32-bit pointers. Forgotten
+    /// No more readers can be counted: 2^23 hold the lock, or of a `published` one 2^54. Forgotten
     /// guards count.
     TooManyReaders,
 }
@@ -296,7 +295,6 @@ pub struct Sleeper<P: System> {
     /// Its place in the list of a token, while it waits under one.
     pub(crate) cancel: CancelLinks<P>,
     /// The number of its process.
-    #[cfg(any(feature = "std", fairlock_loom))]
     process: Hint,
 }
 
@@ -306,14 +304,12 @@ impl<P: System> Sleeper<P> {
             parker: Parker::new(),
             ticket_parker: Parker::new(),
             cancel: CancelLinks::new(),
-            #[cfg(any(feature = "std", fairlock_loom))]
             process: Hint::new(fork::number()),
         }
     }
 
     /// Whether the thread sleeps at its parker, or is about to. In the child of a fork, the records
     /// of the parent's threads stay as they were, so sleeping ones seem to sleep for ever.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) fn is_asleep(&self) -> bool {
         // Relaxed: nobody else is there when it changes.
         self.parker.is_parked() && self.process.load(Ordering::Relaxed) == fork::number()
@@ -376,7 +372,6 @@ impl<P: System> Parker<P> {
     }
 
     /// Whether the thread sleeps, or is about to.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) fn is_parked(&self) -> bool {
         // Relaxed: nothing is read on the strength of it.
         self.word.load(Ordering::Relaxed) == PARKED
@@ -465,7 +460,7 @@ impl<P: System> WaitContext<'_, P> {
     }
 
     /// So long, but not beyond the deadline. The clock is read only if there is one.
-    fn at_most(&self, bound_ns: u64) -> u64 {
+    pub(crate) fn at_most(&self, bound_ns: u64) -> u64 {
         if self.deadline.is_some() { bound_ns.min(self.left(P::now())) } else { bound_ns }
     }
 
@@ -510,6 +505,37 @@ impl Naps {
         let this = self.0;
         self.0 = (2 * this).min(WAKE_NS << MOST_DOUBLINGS);
         this
+    }
+}
+
+/// A way to stay awake, and whether it has lately been worth it.
+pub(crate) struct Habit {
+    /// Grows with each wait in which the thread stayed awake in vain; in half as many it then does
+    /// not.
+    skips: Cell<u32>,
+    /// How many are left of those.
+    left: Cell<u32>,
+}
+
+impl Habit {
+    pub(crate) const fn new() -> Self {
+        Self { skips: Cell::new(0), left: Cell::new(0) }
+    }
+
+    /// A wait begins: whether to stay awake at first.
+    pub(crate) fn begins(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    /// The thread stayed awake; `came` says whether the notification came.
+    pub(crate) fn ended(&self, came: bool) {
+        let skips =
+            if came { 0 } else { (2 * self.skips.get() + 1).min((2 << MOST_DOUBLINGS) - 1) };
+        self.skips.set(skips);
+        // The first time in vain may be chance.
+        self.left.set(skips / 2);
     }
 }
 
@@ -599,7 +625,8 @@ mod tests {
     use fairlock_testing::{in_child, scope, until};
 
     use super::{
-        EMPTY, Ends, FEW_LOOKS, LOOKS, Look, NOTIFIED, StealClock, Wait, WaitContext, WaitError,
+        EMPTY, Ends, FEW_LOOKS, Habit, LOOKS, Look, MOST_DOUBLINGS, NOTIFIED, StealClock, Wait,
+        WaitContext, WaitError,
     };
     use crate::platform::{Native, System, Thread};
 
@@ -704,5 +731,34 @@ mod tests {
             }
         }
         assert_eq!(looks, [1, 2, 4, 8, 16, 32, 32]);
+    }
+
+    fn watched(habit: &Habit, waits: usize, came: bool) -> usize {
+        (0..waits)
+            .filter(|_| {
+                let watched = habit.begins();
+                if watched {
+                    habit.ended(came);
+                }
+                watched
+            })
+            .count()
+    }
+
+    #[test]
+    fn waits_are_watched_as_long_as_that_pays() {
+        let habit = Habit::new();
+        assert_eq!(watched(&habit, 100, true), 100);
+        assert!(watched(&habit, 1_000, false) < 50);
+        // Staying awake pays again: this is noticed within so many waits.
+        watched(&habit, 2 << MOST_DOUBLINGS, true);
+        assert_eq!(watched(&habit, 100, true), 100);
+    }
+
+    #[test]
+    fn one_in_vain_is_no_reason_to_stop() {
+        let habit = Habit::new();
+        watched(&habit, 1, false);
+        assert!(habit.begins());
     }
 }

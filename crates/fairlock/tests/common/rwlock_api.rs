@@ -50,7 +50,7 @@ fn assert_pristine<T: std::fmt::Debug>(lock: &RwLock<T>) {
 fn readers_share_and_writers_exclude() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 1);
-        assert_eq!(lock.policy(), &policy);
+        assert_eq!(lock.policy(), policy);
         {
             let (a, b) = (lock.read(), lock.try_read().expect("readers share"));
             assert_eq!(*a + *b, 2);
@@ -162,7 +162,7 @@ fn statics_need_no_initialisation() {
         });
         assert_eq!(*lock.read(), 4);
     }
-    assert_eq!((PLAIN.policy(), OTHER.policy()), (&POLICIES[0], &POLICIES[1]));
+    assert_eq!((PLAIN.policy(), OTHER.policy()), (POLICIES[0], POLICIES[1]));
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn a_signal_ends_an_interruptible_wait() {
 }
 
 #[test]
-fn the_planned_wait_is_longer_behind_more_waiters_thin_or_full() {
+fn the_planned_wait_is_longer_behind_more_waiters() {
     let mutex = Mutex::new(());
     let grows = || {
         let planned = [1, 10, 100].map(|ahead| mutex.planned_wait_ns(ahead));

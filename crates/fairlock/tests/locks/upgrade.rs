@@ -1,15 +1,19 @@
-//! Upgradable reads of `RwLock`, thin and inflated.
+//! Upgradable reads of `RwLock`, with a slot and without.
 #![cfg(feature = "std")]
 
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fairlock::{RwLock, RwLockExt, RwLockUpgradableReadGuard as Guard, RwLockWriteGuard};
 use fairlock_testing::{join, rounds, scope, until};
 
 const SHORT: Duration = Duration::from_millis(1);
+/// Longer than any wait here should take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
-fn readers_that_a_thin_lock_counts_are_waited_for() {
+fn readers_that_a_lock_without_a_slot_counts_are_waited_for() {
     let lock = RwLock::new(1);
     let reader = lock.read();
     let guard = lock.upgradable_read();
@@ -55,18 +59,18 @@ fn nothing_is_written_between_read_and_upgrade() {
 }
 
 #[test]
-fn a_lock_that_was_upgradably_read_becomes_thin_again() {
+fn a_lock_that_was_upgradably_read_gives_its_slot_back() {
     let lock = RwLock::new(0);
     let reader = lock.read();
     let guard = lock.upgradable_read();
-    // Inflated, as somebody waits.
+    // It has a slot, as somebody waits.
     drop(Guard::try_upgrade_for(guard, SHORT).err().unwrap());
     drop(reader);
     // SAFETY: looked at only.
-    let is_inflated = || unsafe { lock.raw() }.is_inflated();
-    assert!(is_inflated());
+    let has_slot = || unsafe { lock.raw() }.has_slot();
+    assert!(has_slot());
     (0..1_000).for_each(|_| drop(lock.upgradable_read()));
-    assert!(!is_inflated());
+    assert!(!has_slot());
 }
 
 #[test]
@@ -76,9 +80,92 @@ fn a_guard_that_is_unlocked_fairly_leaves_the_lock_free() {
         Guard::unlock_fair(lock.upgradable_read());
         assert!(lock.try_write().is_some());
         assert!(lock.try_upgradable_read().is_some());
-        // The second time it is inflated.
+        // The second time it has a slot.
         let reader = lock.read();
         drop(Guard::try_upgrade_for(lock.upgradable_read(), SHORT).err().unwrap());
         drop(reader);
     }
+}
+
+// ---- beside another that waits to read upgradably, readers come and go: the one inside may wait for them ----
+
+/// `f` runs while another thread waits to read upgradably, beside one that does. `before` runs before that thread waits.
+fn beside_two_upgradable(before: impl FnOnce(&RwLock<u32>), f: impl FnOnce(&RwLock<u32>)) {
+    let lock = &RwLock::new(0);
+    scope(|s| {
+        let guard = lock.upgradable_read();
+        before(lock);
+        s.spawn(|| drop(lock.upgradable_read()));
+        until(|| lock.has_waiters());
+        f(lock);
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_reader_that_comes_is_not_shut_out_by_another_that_waits_to_read_upgradably() {
+    beside_two_upgradable(
+        |_| (),
+        |lock| {
+            let end = Instant::now() + Duration::from_millis(100);
+            while Instant::now() < end {
+                assert!(lock.try_read_for(PATIENCE).is_some());
+            }
+        },
+    );
+}
+
+#[test]
+fn a_fair_release_does_not_shut_readers_out() {
+    beside_two_upgradable(
+        |_| (),
+        |lock| {
+            fairlock::RwLockReadGuard::unlock_fair(lock.read());
+            assert!(lock.try_read_for(PATIENCE).is_some());
+        },
+    );
+}
+
+#[test]
+fn a_writer_that_gave_up_does_not_shut_readers_out() {
+    let writes = |lock: &RwLock<u32>| {
+        assert!(lock.try_write_for(Duration::from_millis(50)).is_none());
+    };
+    beside_two_upgradable(writes, |lock| assert!(lock.try_read_for(PATIENCE).is_some()));
+}
+
+#[test]
+fn a_queued_reader_joins_when_the_writer_before_it_gives_up() {
+    let lock = &RwLock::new(0);
+    scope(|s| {
+        let guard = lock.upgradable_read();
+        s.spawn(|| assert!(lock.try_write_for(Duration::from_millis(200)).is_none()));
+        until(|| lock.has_waiters());
+        s.spawn(|| drop(lock.upgradable_read()));
+        let readers = [(); 3].map(|()| s.spawn(|| lock.try_read_for(PATIENCE).is_some()));
+        assert_eq!(readers.map(|reader| reader.join().unwrap()), [true; 3]);
+        drop(guard);
+    });
+}
+
+/// The upgrader is the first to wait, so its lock has no slot before.
+#[test]
+fn an_upgrade_waits_for_a_reader_at_a_lock_without_a_slot() {
+    let lock = &RwLock::new(0);
+    scope(|s| {
+        let guard = lock.upgradable_read();
+        let (send_inside, inside) = mpsc::channel();
+        let reader = s.spawn(move || {
+            let guard = lock.read();
+            send_inside.send(()).unwrap();
+            for _ in 0..50 {
+                thread::yield_now();
+            }
+            drop(guard);
+        });
+        inside.recv().unwrap();
+        *Guard::upgrade(guard) += 1;
+        join(reader);
+    });
+    assert_eq!(*lock.read(), 1);
 }

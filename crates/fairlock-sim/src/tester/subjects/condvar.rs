@@ -3,13 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 
-use fairlock::condvar::{ThinCondvar, TicketCondvar};
-use fairlock::thin::ThinMutex;
+use fairlock::condvar::{TicketCondvar, WordCondvar};
+use fairlock::lock::{RawMutex, Slots};
+use fairlock::platform::PooledPlatform;
 use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 use fairlock::wait::CancelToken;
 
 use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
-use crate::platform::begin_thin_locks;
+use crate::platform::begin_locks;
 use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
@@ -42,7 +43,7 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     ),
     kind!("condvar:2", "Condvar, batches of two", Tickets::new(BatchedTicketLock::<Sim, 2>::new())),
     kind!("condvar", "Condvar of adaptive batches", Tickets::new(AdaptiveTicketLock::<Sim>::new())),
-    kind!("condvar:thin", "Condvar of Mutex", Thin::new()),
+    kind!("condvar:mutex", "Condvar of Mutex", Words::new()),
 ];
 
 /// A mutex and its condition variable.
@@ -61,6 +62,14 @@ trait Monitor: 'static {
     fn notify_one(&self) -> bool;
 
     fn notify_all(&self) -> usize;
+
+    /// What is wrong between two steps.
+    fn check(&self, is_held: bool) -> Result<(), &'static str> {
+        if is_held && !self.is_locked() {
+            return Err("the lock does not know of its holder");
+        }
+        Ok(())
+    }
 
     /// Whether nothing is left behind.
     fn check_idle(&self) -> Result<(), String>;
@@ -151,11 +160,11 @@ impl<S: BatchSize> Monitor for Tickets<S> {
 }
 
 /// A mutex of eight bytes, whose condition variable has one for its queue.
-struct Thin {
-    mutex: ThinMutex<Sim>,
+struct Words {
+    mutex: RawMutex<Sim>,
     /// Takes the slot that the mutex gives back, and the other way round.
-    other: ThinMutex<Sim>,
-    changed: ThinCondvar<Sim>,
+    other: RawMutex<Sim>,
+    changed: WordCondvar<Sim>,
 }
 
 /// The threads as their numbers.
@@ -167,15 +176,15 @@ fn digits(threads: &[usize]) -> String {
 const QUEUE: usize = 2;
 const LISTS: usize = QUEUE + 1;
 
-impl Thin {
+impl Words {
     fn new() -> Self {
         // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
-        unsafe { begin_thin_locks() };
-        Self { mutex: ThinMutex::new(), other: ThinMutex::new(), changed: ThinCondvar::new() }
+        unsafe { begin_locks() };
+        Self { mutex: RawMutex::new(), other: RawMutex::new(), changed: WordCondvar::new() }
     }
 }
 
-impl Monitor for Thin {
+impl Monitor for Words {
     monitor!();
 
     unsafe fn unlock(&self) {
@@ -186,12 +195,25 @@ impl Monitor for Thin {
         // SAFETY: just taken.
         unsafe { self.other.unlock() };
         self.other.trim();
+        Slots::<Sim>::seem_calm();
+    }
+
+    fn check(&self, is_held: bool) -> Result<(), &'static str> {
+        // SAFETY: between two steps nobody runs.
+        unsafe { self.mutex.check(is_held).and_then(|()| self.other.check(false)) }
     }
 
     fn check_idle(&self) -> Result<(), String> {
         let left =
             self.mutex.is_locked() || self.mutex.is_contended() || self.changed.has_waiters();
-        if left { Err(format!("{:?}, {:?}", self.mutex, self.changed)) } else { Ok(()) }
+        if left {
+            return Err(format!("{:?}, {:?}", self.mutex, self.changed));
+        }
+        // The condition variable's own mutex may have one.
+        if !self.mutex.trim() || !self.other.trim() || Sim::slots().in_use() > 1 {
+            return Err("a slot was not given back".into());
+        }
+        Ok(())
     }
 
     /// As docs/spec/condvar.pml has it.
@@ -245,9 +267,9 @@ impl Monitor for Thin {
 
     fn state(&self) -> String {
         let locked = if self.mutex.is_locked() { "locked" } else { "free" };
-        let size = if self.mutex.is_inflated() { "full" } else { "thin" };
+        let slot = if self.mutex.has_slot() { ", with a slot" } else { "" };
         let waited = if self.mutex.is_contended() { ", waited for" } else { "" };
-        format!("{locked}, {size}{waited}")
+        format!("{locked}{slot}{waited}")
     }
 
     fn field_at(&self, _: usize) -> Option<&'static str> {
@@ -383,10 +405,8 @@ impl<M: Monitor> Subject for Store<M> {
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
-        if self.room.writers.get() > 0 && !self.monitor.is_locked() {
-            return Err(Complaint::new(Kind::Word, "the lock does not know of its holder"));
-        }
-        Ok(())
+        let is_held = self.room.writers.get() > 0;
+        self.monitor.check(is_held).map_err(|what| Complaint::new(Kind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {

@@ -54,8 +54,13 @@ pub(super) trait Subject {
     /// What the lock looks like, for a timeline.
     fn state(&self) -> String;
 
-    /// What is at an address, if that is in the lock.
+    /// What is at an address, if that is in the lock, or in what it has.
     fn field_at(&self, address: usize) -> Option<&'static str>;
+
+    /// Whether that is freed with the lock.
+    fn is_in_lock(&self, address: usize) -> bool {
+        self.field_at(address).is_some()
+    }
 }
 
 /// A lock between two steps.

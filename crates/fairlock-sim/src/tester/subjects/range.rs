@@ -12,6 +12,7 @@ use fairlock::range::{
 use fairlock::wait::CancelToken;
 
 use super::{Complaint, Observed, Subject, SubjectKind, stay};
+use crate::platform::begin_locks;
 use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{
@@ -190,6 +191,8 @@ struct Ranges {
 
 impl Ranges {
     fn new(policy: RangePolicy, striped: bool, script: &Script) -> Self {
+        // SAFETY: a trial is on one thread of the system, and its lock is used in no other.
+        unsafe { begin_locks() };
         Self {
             lock: RangeRwLock::on_platform(policy),
             striped,

@@ -1,29 +1,29 @@
-//! The reader/writer locks: the default's full one, the thin one, and that of the proposals.
+//! The reader/writer locks: the default's, and that of the proposals.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::time::Duration;
 
+use fairlock::lock::{Percent, Policy, RawRwLock, Slots, Snapshot};
 use fairlock::platform::PooledPlatform;
 use fairlock::published::{self, ReaderSpin};
-use fairlock::rwsem::{Percent, Policy, RwSem, Snapshot};
-use fairlock::thin::{SlotSnapshot, ThinRwSem, ThinSnapshot};
 use fairlock::wait::{CancelToken, Wait, WaitError};
 
 use super::ranks::Ranks;
 use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
+use crate::busy;
 use crate::inside::set_priority;
-use crate::platform::begin_thin_locks;
+use crate::platform::begin_locks;
 use crate::sim::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr) => {
-        kind!($name, $about, $policy, RwSem::new($policy))
+        kind!($name, $about, $policy, Before::Nothing)
     };
-    ($name:literal, $about:literal, $policy:expr, $lock:expr) => {
-        kind!($name, $about, upgrades: true, priorities: $policy.priorities, $lock)
+    ($name:literal, $about:literal, $policy:expr, $before:expr) => {
+        kind!($name, $about, upgrades: true, priorities: $policy.priorities, TwoLocks::new($policy, $before))
     };
     ($name:literal, $about:literal, upgrades: $upgrades:expr, priorities: $priorities:expr, $lock:expr) => {
         SubjectKind {
@@ -57,26 +57,20 @@ const BRIEF: Policy =
     Policy { aim: Duration::ZERO, budget: Percent::new(100).unwrap(), ..Policy::DEFAULT };
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
-    kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
-    kind!(
-        "rwsem:thin",
-        "RwLock: thin while nobody waits",
-        Policy::DEFAULT,
-        Thin::new(Before::Trims)
-    ),
+    kind!("rwsem:default", "RwLock, Policy::DEFAULT", Policy::DEFAULT),
     kind!(
         "rwsem:visible",
-        "RwLock: its readers are visible when it is thin",
+        "RwLock: its readers are visible before each visit",
         Policy::DEFAULT,
-        Thin::new(Before::Shows)
+        Before::Shows
     ),
     kind!(
-        "rwsem:full",
-        "RwLock: full before each visit, thin when somebody leaves it alone",
+        "rwsem:two-locks",
+        "RwLock, and another one that takes the slot which it gives back",
         Policy::DEFAULT,
-        Thin::new(Before::Plans)
+        Before::Trims
     ),
-    kind!("rwsem:brief-tenure", "RwSem, tenures as short as can be", BRIEF),
+    kind!("rwsem:brief-tenure", "RwLock, tenures as short as can be", BRIEF),
     published!("rwsem:unfair", "published::RwSem, Policy::UNFAIR", Policy::UNFAIR),
     published!("rwsem:handoff", "published::RwSem, Policy::HANDOFF", Policy::HANDOFF),
     published!(
@@ -110,12 +104,12 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     ),
     kind!(
         "rwsem:priorities",
-        "RwSem, Policy::DEFAULT with real-time priorities",
+        "RwLock, Policy::DEFAULT with real-time priorities",
         Policy::DEFAULT.with_priorities()
     ),
     kind!(
         "rwsem:brief-priorities",
-        "RwSem, tenures as short as can be, with real-time priorities",
+        "RwLock, tenures as short as can be, with real-time priorities",
         BRIEF.with_priorities()
     ),
 ];
@@ -178,15 +172,14 @@ trait Lock {
     fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str>;
     fn check_idle(&self) -> Result<(), &'static str>;
     /// As of the subject.
-    fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed>;
-    fn part_at(&self, address: usize) -> Option<usize> {
-        (self.field_at(address) == Some("word")).then_some(0)
-    }
-    fn errand(&self, _thread: usize) -> Option<char> {
+    fn observe(&self, _thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
         None
     }
     fn state(&self) -> String;
     fn field_at(&self, address: usize) -> Option<&'static str>;
+    fn is_in_lock(&self, address: usize) -> bool {
+        self.field_at(address).is_some()
+    }
 }
 
 /// The methods that are the lock's own.
@@ -239,28 +232,12 @@ macro_rules! own {
     };
 }
 
-/// What testers see of a full lock.
-macro_rules! full {
+/// What testers see of a lock.
+macro_rules! seen {
     ($lock:ty) => {
-        fn is_free(&self) -> bool {
-            let now = <$lock>::snapshot(self);
-            !now.writer && now.readers == 0 && !now.waiters
-        }
-
         fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool {
             // SAFETY: between two steps nobody runs.
             unsafe { <$lock>::for_each_queued(self, f) }
-        }
-
-        fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
-            // SAFETY: between two steps nobody runs. Twice as many readers as threads: each may read
-            // again.
-            unsafe { <$lock>::check(self, readers, writer, 16) }
-        }
-
-        fn check_idle(&self) -> Result<(), &'static str> {
-            // SAFETY: nobody runs.
-            unsafe { <$lock>::check_idle(self) }
         }
 
         fn state(&self) -> String {
@@ -273,11 +250,126 @@ macro_rules! full {
     };
 }
 
-impl Lock for RwSem<Sim> {
-    own!(RwSem<Sim>);
-    own!(RwSem<Sim>, upgrades);
-    full!(RwSem<Sim>);
+/// Twice as many readers as threads: each may read again.
+const READERS: usize = 2 * MOST_THREADS as usize;
 
+impl Lock for published::RwSem<Sim> {
+    own!(published::RwSem<Sim>);
+    seen!(published::RwSem<Sim>);
+
+    const MAY_BE_FREED: bool = false;
+
+    fn is_free(&self) -> bool {
+        let now = self.snapshot();
+        !now.writer && now.readers == 0 && !now.waiters
+    }
+
+    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
+        // SAFETY: between two steps nobody runs.
+        unsafe { Self::check(self, readers, writer, READERS) }
+    }
+
+    fn check_idle(&self) -> Result<(), &'static str> {
+        // SAFETY: nobody runs.
+        unsafe { Self::check_idle(self) }
+    }
+}
+
+/// What becomes of the default lock before a visit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// It becomes visible if nobody uses it.
+    Shows,
+    /// It gives its slot back if nobody uses it, and so does the other lock, which is waited for now and then; and the
+    /// visit gives it back, if nobody waits.
+    Trims,
+}
+
+/// The default lock, and another one.
+struct TwoLocks {
+    lock: RawRwLock<Sim>,
+    other: RawRwLock<Sim>,
+    before: Before,
+}
+
+impl TwoLocks {
+    fn new(policy: Policy, before: Before) -> Self {
+        // SAFETY: a trial is on one thread of the system, and its lock is used in no other.
+        unsafe { begin_locks() };
+        let [lock, other] = [(); 2].map(|()| RawRwLock::new(policy));
+        Self { lock, other, before }
+    }
+}
+
+impl Deref for TwoLocks {
+    type Target = RawRwLock<Sim>;
+
+    fn deref(&self) -> &RawRwLock<Sim> {
+        &self.lock
+    }
+}
+
+impl Lock for TwoLocks {
+    own!(RawRwLock<Sim>);
+    own!(RawRwLock<Sim>, upgrades);
+    seen!(RawRwLock<Sim>);
+
+    fn prepare(&self) {
+        match self.before {
+            Before::Nothing => {}
+            Before::Shows => _ = self.lock.show_readers(),
+            Before::Trims => {
+                self.lock.trim();
+                self.other.write();
+                busy(OTHER_NS);
+                // SAFETY: just taken.
+                unsafe { self.other.unlock_write() };
+                self.other.trim();
+                Slots::<Sim>::seem_calm();
+            }
+        }
+    }
+
+    /// Slots are never freed.
+    fn is_in_lock(&self, address: usize) -> bool {
+        self.lock.field_at(address) == Some("word")
+    }
+
+    fn is_free(&self) -> bool {
+        !self.lock.is_locked() && !self.lock.has_waiters()
+    }
+
+    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
+        // SAFETY: between two steps nobody runs.
+        unsafe { self.lock.check(readers, writer, READERS) }?;
+        if readers > 0 && !self.lock.is_locked() {
+            return Err("nobody knows of the readers inside");
+        }
+        // SAFETY: as above.
+        unsafe { self.other.check(0, false, READERS) }
+    }
+
+    fn check_idle(&self) -> Result<(), &'static str> {
+        let stays = self.lock.policy() != Policy::DEFAULT;
+        for lock in [&self.lock, &self.other] {
+            // SAFETY: nobody runs.
+            unsafe { lock.check_idle() }?;
+            if lock.is_locked() {
+                return Err("the lock is not free after everybody has left");
+            }
+            if !lock.trim() && !stays {
+                return Err("the lock keeps its slot");
+            }
+        }
+        let kept = [&self.lock, &self.other].iter().filter(|lock| lock.has_slot()).count();
+        if Sim::slots().in_use() as usize != kept {
+            return Err("a slot is no lock's, and was not given back");
+        }
+        Ok(())
+    }
+
+    /// As docs/spec/lock.pml has it.
     fn observe(&self, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
         let mut queue = String::new();
         let mut queued = vec![];
@@ -290,15 +382,12 @@ impl Lock for RwSem<Sim> {
         if queue.is_empty() {
             queue.push('-');
         }
-        let Snapshot { writer, readers, waiters, handoff, readers_turn, wake_next, .. } =
-            RwSem::snapshot(self);
-        let flags = [waiters, handoff, readers_turn, wake_next]
-            .map(|flag| char::from(b'0' + u8::from(flag)));
-        let [waiters, handoff, readers_turn, wake_next] = flags;
-        let word = format!(
-            "{} {readers} {waiters} {handoff} {readers_turn} {wake_next}",
-            u8::from(writer)
-        );
+        let Snapshot { writer, readers, waiters, closed, readers_turn, wake_next, .. } =
+            self.snapshot();
+        let [waiters, closed, readers_turn, wake_next] =
+            [waiters, closed, readers_turn, wake_next].map(u8::from);
+        let word =
+            format!("{} {readers} {waiters} {closed} {readers_turn} {wake_next}", u8::from(writer));
         let state = format!("{word} {queue}");
         Some(Observed {
             state: knows.then(|| state.clone()),
@@ -309,179 +398,8 @@ impl Lock for RwSem<Sim> {
     }
 }
 
-impl Lock for published::RwSem<Sim> {
-    own!(published::RwSem<Sim>);
-    full!(published::RwSem<Sim>);
-
-    const MAY_BE_FREED: bool = false;
-
-    fn observe(&self, _: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
-        None
-    }
-}
-
-/// A lock of eight bytes, and another one, which takes the slot that the first gives back, and the
-/// other way round.
-struct Thin {
-    lock: ThinRwSem<Sim>,
-    other: ThinRwSem<Sim>,
-    before: Before,
-    /// What each thread does that is no visit.
-    errands: RefCell<[Option<char>; MOST_THREADS as usize]>,
-}
-
-/// What becomes of the lock before a visit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
-    /// It is thin if nobody uses it.
-    Trims,
-    /// It is that, and visible.
-    Shows,
-    /// It is full, as the other is, and becomes thin as soon as a thread leaves that is alone.
-    Plans,
-}
-
-/// What the word of a thin lock says, as docs/spec/thin.pml has it.
-fn word(word: ThinSnapshot) -> String {
-    match word {
-        ThinSnapshot::Read(readers) => format!("r{readers}"),
-        ThinSnapshot::Written => "w0".into(),
-        ThinSnapshot::Full(slot) => format!("f{slot}"),
-        ThinSnapshot::Visible | ThinSnapshot::Uninit => "?".into(),
-    }
-}
-
-/// The word of the full lock of a slot.
-fn full(slot: &SlotSnapshot) -> String {
-    let Snapshot { writer, sealed, readers, .. } = slot.full;
-    let taken = match (sealed, writer) {
-        (true, _) => "s",
-        (false, true) => "w",
-        _ => "",
-    };
-    match slot.waiters {
-        0 => format!("{taken}{readers}"),
-        waiters => format!("{taken}{readers}q{waiters}"),
-    }
-}
-
-/// Who keeps a slot with its lock, or is about to take it.
-fn pins(slot: &SlotSnapshot) -> String {
-    format!("{}{}", slot.pins, slot.closed.map(String::from).unwrap_or_default())
-}
-
-impl Thin {
-    fn new(before: Before) -> Self {
-        // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
-        unsafe { begin_thin_locks() };
-        let [lock, other] = [(); 2].map(|()| ThinRwSem::new(Policy::DEFAULT));
-        Self { lock, other, before, errands: RefCell::default() }
-    }
-}
-
-impl Deref for Thin {
-    type Target = ThinRwSem<Sim>;
-
-    fn deref(&self) -> &ThinRwSem<Sim> {
-        &self.lock
-    }
-}
-
-impl Lock for Thin {
-    own!(ThinRwSem<Sim>);
-    own!(ThinRwSem<Sim>, upgrades);
-
-    fn prepare(&self) {
-        let errand = |what| self.errands.borrow_mut()[crate::thread()] = what;
-        if self.before == Before::Plans {
-            errand(Some('p'));
-            self.lock.planned_wait_ns(0);
-            self.lock.seem_uncontended();
-            errand(Some('q'));
-            self.other.planned_wait_ns(0);
-            self.other.seem_uncontended();
-        } else {
-            errand(Some('t'));
-            self.lock.trim();
-        }
-        errand(Some('o'));
-        self.other.write();
-        // SAFETY: just taken.
-        unsafe { self.other.unlock_write() };
-        errand(Some('u'));
-        self.other.trim();
-        errand(None);
-        if self.before == Before::Shows {
-            self.lock.show_readers();
-        }
-    }
-
-    fn is_free(&self) -> bool {
-        !self.lock.is_locked() && !self.lock.has_waiters()
-    }
-
-    fn for_each_queued(&self, _: impl FnMut(usize, char)) -> bool {
-        false
-    }
-
-    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
-        if writer && !self.lock.is_write_locked() {
-            return Err("the lock does not know of the writer inside");
-        }
-        if readers > 0 && (!self.lock.is_locked() || self.lock.is_write_locked()) {
-            return Err("the lock does not know that readers are inside");
-        }
-        Ok(())
-    }
-
-    fn check_idle(&self) -> Result<(), &'static str> {
-        let left = |lock: &ThinRwSem<Sim>| lock.is_locked() || lock.has_waiters() || !lock.trim();
-        match left(&self.lock) || left(&self.other) {
-            true => Err("the lock is not free, or not thin, after everybody has left"),
-            false => Ok(()),
-        }
-    }
-
-    fn observe(&self, _: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
-        let mut parts: Vec<_> = [&self.lock, &self.other].map(|lock| word(lock.snapshot())).into();
-        // SAFETY: between two steps nobody runs.
-        let (slots, is_changing) = unsafe { Sim::rwsem_slots().snapshot() };
-        let mut state = parts.join(" ");
-        parts.push(slots.iter().map(|slot| if slot.is_pooled { 'p' } else { '-' }).collect());
-        for (number, slot) in slots.iter().enumerate() {
-            let (full, pins) = (full(slot), pins(slot));
-            let pooled = if slot.is_pooled { "p" } else { "" };
-            let text = format!("{pooled}{full}.{pins}");
-            // As a slot that was not made yet.
-            if text != "ps0.0" {
-                state.push_str(&format!(" {number}{text}"));
-            }
-            parts.extend([full, pins]);
-        }
-        Some(Observed { state: (!is_changing).then_some(state), parts, queued: None, wakes: false })
-    }
-
-    fn part_at(&self, address: usize) -> Option<usize> {
-        let locks = [&self.lock, &self.other].map(|lock| std::ptr::from_ref(lock).addr());
-        let own = locks.iter().position(|&lock| lock == address);
-        // SAFETY: one simulated thread runs at a time, and this is between two of its steps.
-        let of_slots = || unsafe { Sim::rwsem_slots().part_at(address) };
-        own.or_else(|| Some(locks.len() + of_slots()?))
-    }
-
-    fn errand(&self, thread: usize) -> Option<char> {
-        self.errands.borrow().get(thread).copied().flatten()
-    }
-
-    fn state(&self) -> String {
-        format!("{:?}", self.lock)
-    }
-
-    fn field_at(&self, address: usize) -> Option<&'static str> {
-        let word = std::ptr::from_ref(&self.lock).addr();
-        (word..word + size_of::<ThinRwSem<Sim>>()).contains(&address).then_some("word")
-    }
-}
+/// For how long the other lock is held, in ns.
+const OTHER_NS: u64 = 200;
 
 struct Sem<L> {
     lock: L,
@@ -510,7 +428,7 @@ impl<L: Lock> Sem<L> {
         }
     }
 
-    /// What `RwSem::unlock_write` promises: the next owner may free the lock.
+    /// What `unlock_write` promises: the next owner may free the lock.
     fn leaves_for_good(&self, writes: bool) -> bool {
         writes && L::MAY_BE_FREED
     }
@@ -703,19 +621,15 @@ impl<L: Lock> Subject for Sem<L> {
         self.lock.observe(thread)
     }
 
-    fn part_at(&self, address: usize) -> Option<usize> {
-        self.lock.part_at(address)
-    }
-
-    fn errand(&self, thread: usize) -> Option<char> {
-        self.lock.errand(thread)
-    }
-
     fn state(&self) -> String {
         self.lock.state()
     }
 
     fn field_at(&self, address: usize) -> Option<&'static str> {
         self.lock.field_at(address)
+    }
+
+    fn is_in_lock(&self, address: usize) -> bool {
+        self.lock.is_in_lock(address)
     }
 }

@@ -151,7 +151,7 @@ impl Ways for RawRwLock {
     }
 
     fn form(&self) -> &'static str {
-        if self.is_inflated() { "full" } else { "thin" }
+        if self.has_slot() { "slot" } else { "no slot" }
     }
 }
 

@@ -1,8 +1,12 @@
-//! Each way to give up, at each place in the queue, beside readers and writers. The default full lock's tests
-//! have this file, too.
+//! Each way to give up, at each place in the queue, beside readers and writers.
 #![cfg_attr(
     not(all(target_os = "linux", not(miri))),
-    allow(dead_code, unused_imports, reason = "the portable platform does not tell of signals")
+    allow(
+        dead_code,
+        unused_imports,
+        unused_variables,
+        reason = "the portable platform does not tell of signals"
+    )
 )]
 
 use crate::platform::System;
@@ -67,6 +71,9 @@ fn gives_up_at(lock: &Lock, position: usize, kinds: [Kind; 3], how: GiveUp) {
                 token.cancel();
                 WaitError::Cancelled
             }
+            #[cfg(any(not(target_os = "linux"), miri))]
+            GiveUp::Signal => unreachable!("the portable platform does not tell of signals"),
+            #[cfg(all(target_os = "linux", not(miri)))]
             GiveUp::Signal => {
                 until(|| {
                     // SAFETY: the thread has not been joined, so its id is valid.

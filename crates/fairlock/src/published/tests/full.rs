@@ -1,4 +1,4 @@
-//! The count of readers, full. The default full lock's tests have this file, too.
+//! The count of readers, full.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

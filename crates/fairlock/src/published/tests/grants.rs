@@ -1,5 +1,4 @@
-//! Many waiters, or few, each of which has the lock in the end. The default full lock's tests have this file,
-//! too.
+//! Many waiters, or few, each of which has the lock in the end.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32};

@@ -1,5 +1,4 @@
-//! The sixteen rules (`docs/rules.md`), as far as a test has to look inside. The default full lock's tests
-//! have this file, too.
+//! The sixteen rules (`docs/rules.md`), as far as a test has to look inside.
 //! `tests/rules.rs` tries them from outside, the models in every interleaving.
 
 use crate::platform::System;

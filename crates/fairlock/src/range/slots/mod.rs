@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 use super::span::Span;
 use super::{Core, Hold, SLOT_LOOKS};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::wait::Kind;
 use word::{AtomicWord, Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBits, Word};
 
@@ -32,7 +32,7 @@ pub(super) enum Missed {
 }
 
 /// A slot, of the lock itself or of a stripe.
-pub(super) struct Seat<'a, P: Platform> {
+pub(super) struct Seat<'a, P: PooledPlatform> {
     /// The word that says whether the seat is taken,
     pub(super) word: &'a AtomicWord<P>,
     /// as its slot of this number.
@@ -41,7 +41,7 @@ pub(super) struct Seat<'a, P: Platform> {
     pub(super) packed: &'a P::AtomicU64,
 }
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     /// The slot of that name.
     pub(super) fn seat(&self, slot: usize) -> Seat<'_, P> {
         match slot.checked_sub(SLOTS) {

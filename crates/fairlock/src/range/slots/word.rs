@@ -39,7 +39,7 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::range::span::Span;
 use crate::wait::Kind;
 
@@ -293,9 +293,9 @@ impl fmt::Debug for Word {
 
 /// A state word, which threads change. The orderings have their reasons where they are asked
 /// for.
-pub(in crate::range) struct AtomicWord<P: Platform>(P::AtomicU64);
+pub(in crate::range) struct AtomicWord<P: PooledPlatform>(P::AtomicU64);
 
-impl<P: Platform> AtomicWord<P> {
+impl<P: PooledPlatform> AtomicWord<P> {
     pub(in crate::range) fn new(word: Word) -> Self {
         Self(P::AtomicU64::new(word.0))
     }

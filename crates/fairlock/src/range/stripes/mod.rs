@@ -42,7 +42,7 @@ use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBit
 use super::span::Span;
 use super::tree::queue::Queue;
 use super::{Core, Hold};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::wait::Kind;
 use regions::stripe_of;
 
@@ -52,7 +52,7 @@ pub(super) const STRIPES_LIMIT: usize = if cfg!(fairlock_loom) { 2 } else { 2048
 pub(super) const STRIPED_LIMIT: usize = STRIPES_LIMIT * STRIPE_SLOTS;
 /// A cache line of slots.
 #[repr(C, align(64))]
-pub(super) struct Stripe<P: Platform> {
+pub(super) struct Stripe<P: PooledPlatform> {
     pub(super) word: AtomicWord<P>,
     pub(super) slots: [P::AtomicU64; STRIPE_SLOTS],
     /// How many ranges were had here; roughly.
@@ -62,7 +62,7 @@ pub(super) struct Stripe<P: Platform> {
 /// All stripes, made when they are first needed.
 pub(super) type Stripes<P> = Box<[Stripe<P>]>;
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     // ---- ranges ----
 
     /// Takes a slot in a stripe, or in two if the range lies in two regions, if nothing is in its
@@ -206,7 +206,7 @@ impl<P: Platform> Core<P> {
     }
 }
 
-impl<P: Platform> Stripe<P> {
+impl<P: PooledPlatform> Stripe<P> {
     pub(super) fn open(shift: u32) -> Self {
         Self {
             word: AtomicWord::new(Word::FREE.with(Flags::open_for(shift))),

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 use super::regions::Regions;
 use super::state::{Made, Striping};
 use super::{STRIPES_LIMIT, Stripe, Stripes};
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::range::Core;
 use crate::range::slots::Missed;
 use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS, WRITER_SLOTS, Word};
@@ -31,7 +31,7 @@ use crate::wait::{Kind, SOON_NS, WAKE_NS};
 const STRIPES_A_CPU: usize = 6;
 
 /// The stripes as all see them.
-pub(in crate::range) struct Striped<P: Platform> {
+pub(in crate::range) struct Striped<P: PooledPlatform> {
     /// The shift of regions plus one, while the lock is striped.
     pub(in crate::range) shift: P::AtomicU32,
     /// Set once,
@@ -40,7 +40,7 @@ pub(in crate::range) struct Striped<P: Platform> {
     pub(in crate::range) made: P::AtomicU32,
 }
 
-impl<P: Platform> Striped<P> {
+impl<P: PooledPlatform> Striped<P> {
     pub(in crate::range) fn new() -> Self {
         let zero = || P::AtomicU32::new(0);
         Self { shift: zero(), stripes: OnceCell::new(), made: zero() }
@@ -155,7 +155,7 @@ impl<P: Platform> Striped<P> {
     }
 }
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     // ---- crowds ----
 
     /// Whether many find no slot: they meet at the tree lock.

@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering;
 
 use super::queue::{Queue, grant};
 use super::{Id, NIL};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits};
 use crate::range::span::Span;
 use crate::range::{Core, Hold, Place};
 use crate::wait::{Kind, WakeList};
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     /// Gives back a range that is in the tree.
     pub(in crate::range) fn release_node(&self, id: Id) {
         self.with_queue_and_wakes(|q, wakes| q.remove(id, wakes));

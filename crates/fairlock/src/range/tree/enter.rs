@@ -20,7 +20,7 @@
 use core::sync::atomic::Ordering;
 
 use super::queue::{Last, Queue, grant};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::range::slots::Missed;
 use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBits, Word};
 use crate::range::span::Span;
@@ -30,7 +30,7 @@ use crate::range::{Core, Hold};
 use crate::wait::{Kind, WakeList};
 
 /// Who takes the range and when, if that is to be noted; zeros otherwise.
-fn trace<P: Platform>(word: Word) -> (usize, u64) {
+fn trace<P: PooledPlatform>(word: Word) -> (usize, u64) {
     if word.has_any(Flags::TRACED) { (P::thread().hint(), P::now()) } else { (0, 0) }
 }
 
@@ -39,7 +39,7 @@ fn passes_gate(word: Word, kind: Kind) -> Result<(), Missed> {
     if word.is_gated(kind) { Err(Missed::Gate) } else { Ok(()) }
 }
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     // ---- without waiting ----
 
     /// Asks the tree, and takes the range if nothing is in its way.

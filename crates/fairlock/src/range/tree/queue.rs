@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use super::ranges::Ranges;
 use super::{Id, NIL};
-use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::platform::{Atomic, ConstZero, PooledPlatform, Thread};
 use crate::range::Core;
 use crate::range::slots::Missed;
 use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS, Word};
@@ -21,14 +21,14 @@ use crate::wait::WakeList;
 
 /// The extent of everything in the tree, as two bounds that hold each by itself. Changed under the
 /// tree lock, looked at without.
-pub(in crate::range) struct Hull<P: Platform> {
+pub(in crate::range) struct Hull<P: PooledPlatform> {
     /// Complement of the smallest start in the tree, so that zero says that there is none.
     not_start: P::AtomicU64,
     /// The furthest end in the tree.
     last: P::AtomicU64,
 }
 
-impl<P: Platform> Hull<P> {
+impl<P: PooledPlatform> Hull<P> {
     pub(in crate::range) fn new() -> Self {
         Self { not_start: P::AtomicU64::new(0), last: P::AtomicU64::new(0) }
     }
@@ -68,7 +68,7 @@ impl<P: Platform> Hull<P> {
 }
 
 /// What the tree lock guards.
-pub(in crate::range) struct Queue<P: Platform> {
+pub(in crate::range) struct Queue<P: PooledPlatform> {
     pub(in crate::range) ranges: Ranges<*const RangeWaiter<P>>,
     /// Those that may be overtaken.
     pub(in crate::range) patient: PatientList<P>,
@@ -107,9 +107,9 @@ pub(in crate::range) enum Last {
 
 // SAFETY: the pointers in the queue are to waiters that are alive while they are in it, and whose
 // fields are atomics or used under the tree lock.
-unsafe impl<P: Platform> Send for Queue<P> {}
+unsafe impl<P: PooledPlatform> Send for Queue<P> {}
 
-impl<P: Platform> Queue<P> {
+impl<P: PooledPlatform> Queue<P> {
     pub(in crate::range) const fn new() -> Self {
         Self {
             ranges: Ranges::new(),
@@ -223,7 +223,7 @@ impl<P: Platform> Queue<P> {
 }
 
 /// The range of `waiter` is held from now on. Rule 1: published first, woken after.
-pub(in crate::range) fn grant<P: Platform>(
+pub(in crate::range) fn grant<P: PooledPlatform>(
     waiter: *const RangeWaiter<P>,
     node: Id,
     wakes: &mut WakeList<P>,
@@ -237,7 +237,7 @@ pub(in crate::range) fn grant<P: Platform>(
     wakes.push(thread);
 }
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     /// Runs `f` under the tree lock, then makes the lock show what is in the tree.
     pub(in crate::range) fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
         self.with_queue_and_wakes(|q, _| f(q))

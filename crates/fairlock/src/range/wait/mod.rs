@@ -27,7 +27,7 @@ use super::slots::Missed;
 use super::span::Span;
 use super::{Core, Hold};
 use crate::events::Event;
-use crate::platform::{Atomic, Platform, Thread};
+use crate::platform::{Atomic, PooledPlatform, Thread};
 use crate::wait::{FEW_LOOKS, Kind, LOOK_NS, WAKE_NS, WATCH_NS, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
@@ -40,7 +40,7 @@ const PAUSE_NS: (u64, u64) = (2_000, 8_000);
 /// In ranges for each CPU; compared with those in the waiter's way.
 const IN_WAY_A_CPU: usize = 2;
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     /// Waits for a range that could not be had at once; if `recursive`, ahead of those
     /// that wait for it. `None` if the gate has to be passed first.
     #[cold]

@@ -40,7 +40,7 @@ use core::sync::atomic::Ordering;
 use super::shown::{ASLEEP, AWAKE, BUSY, NOBODY};
 use super::waiter::{InWay, RangeWaiter};
 use crate::events::Event;
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, PooledPlatform};
 use crate::range::policy::HANDOFF_SHARE_NS;
 use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
@@ -67,7 +67,7 @@ pub(in crate::range) enum Rest {
     Queued,
 }
 
-impl<P: Platform> Core<P> {
+impl<P: PooledPlatform> Core<P> {
     // ---- who leaves a range ----
 
     /// A watched slot was left or downgraded.
@@ -86,7 +86,7 @@ impl<P: Platform> Core<P> {
                 }
                 ASLEEP => return self.wake_patient(slot),
                 BUSY => {
-                    let steals = &P::thread().steals;
+                    let steals = &P::thread().lock.steals;
                     let look = if steals.count() { steals.look::<P>() } else { None };
                     if let Some(look) = look {
                         self.wake_if_late(look.now);

@@ -13,7 +13,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
 
 pub(in crate::range) const NOBODY: u32 = 0;
 pub(in crate::range) const ASLEEP: u32 = 1;
@@ -21,8 +21,8 @@ pub(in crate::range) const AWAKE: u32 = 2;
 /// Up to here ranges that were left since the last look are counted.
 pub(in crate::range) const BUSY: u32 = AWAKE + 8;
 
-/// What those that may be overtaken show to the thread that leaves a range.
-pub(in crate::range) struct Shown<P: Platform> {
+/// What those that may be overtaken show to whoever leaves a range.
+pub(in crate::range) struct Shown<P: PooledPlatform> {
     /// When one of them last looked.
     pub(super) looked: P::AtomicU64,
     /// How things stand with them: see the table above,
@@ -32,7 +32,7 @@ pub(in crate::range) struct Shown<P: Platform> {
     pub(super) watched: P::AtomicU32,
 }
 
-impl<P: Platform> Shown<P> {
+impl<P: PooledPlatform> Shown<P> {
     pub(in crate::range) fn new() -> Self {
         let zero = || P::AtomicU32::new(0);
         Self { looked: P::AtomicU64::new(0), patient: zero(), watched: zero() }

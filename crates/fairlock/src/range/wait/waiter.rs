@@ -4,7 +4,7 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 
 use crate::may_dangle::MayDangle;
-use crate::platform::{Atomic, Platform, Thread};
+use crate::platform::{Atomic, PooledPlatform, Thread};
 use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
 use crate::system::Cell;
@@ -36,10 +36,10 @@ pub(in crate::range) enum InWay {
 ///
 /// Only a holder of the tree lock stores the state; the waiter reads it without.
 /// Once GRANTED is stored nobody else touches the waiter.
-pub(in crate::range) struct RangeWaiter<P: Platform>(MayDangle<Frame<P>>);
+pub(in crate::range) struct RangeWaiter<P: PooledPlatform>(MayDangle<Frame<P>>);
 
 /// What others see of the waiter's frame.
-pub(in crate::range) struct Frame<P: Platform> {
+pub(in crate::range) struct Frame<P: PooledPlatform> {
     pub(in crate::range) thread: &'static Thread<P>,
     pub(in crate::range) span: Span,
     pub(in crate::range) kind: Kind,
@@ -57,7 +57,7 @@ pub(in crate::range) struct Frame<P: Platform> {
     pub(in crate::range) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
 }
 
-impl<P: Platform> Deref for RangeWaiter<P> {
+impl<P: PooledPlatform> Deref for RangeWaiter<P> {
     type Target = Frame<P>;
 
     #[inline(always)]
@@ -67,7 +67,7 @@ impl<P: Platform> Deref for RangeWaiter<P> {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl<P: Platform> Drop for RangeWaiter<P> {
+impl<P: PooledPlatform> Drop for RangeWaiter<P> {
     fn drop(&mut self) {
         self.frame.with_mut(|_| ());
     }
@@ -78,7 +78,7 @@ pub(in crate::range) const AWAKE: u32 = 1;
 pub(in crate::range) const QUEUED: u32 = 2;
 pub(in crate::range) const GRANTED: u32 = 3;
 
-impl<P: Platform> RangeWaiter<P> {
+impl<P: PooledPlatform> RangeWaiter<P> {
     pub(in crate::range) fn new(
         thread: &'static Thread<P>,
         span: Span,
@@ -155,7 +155,7 @@ impl<P: Platform> RangeWaiter<P> {
     }
 }
 
-impl<P: Platform> Linked for RangeWaiter<P> {
+impl<P: PooledPlatform> Linked for RangeWaiter<P> {
     #[inline(always)]
     fn links(&self) -> &Links<Self> {
         &self.links
@@ -166,14 +166,14 @@ impl<P: Platform> Linked for RangeWaiter<P> {
 ///
 /// Invariant: a listed waiter is alive and stays in its frame until it is taken
 /// out; everything here happens under the tree lock.
-pub(in crate::range) struct PatientList<P: Platform> {
+pub(in crate::range) struct PatientList<P: PooledPlatform> {
     list: List<RangeWaiter<P>>,
     len: u32,
     /// How many of them are awake.
     awake: core::cell::Cell<u32>,
 }
 
-impl<P: Platform> PatientList<P> {
+impl<P: PooledPlatform> PatientList<P> {
     pub(in crate::range) const fn new() -> Self {
         Self { list: List::new(), len: 0, awake: core::cell::Cell::new(0) }
     }

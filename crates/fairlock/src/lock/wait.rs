@@ -1,0 +1,613 @@
+//! Waiting: awake before queueing, then queued, and how a wait ends.
+
+use core::cell::Cell;
+
+use super::Raw;
+use super::holder::Holder;
+use super::mode::SAMPLE_NS;
+use super::slot::FewWakes;
+use super::turn::{Arrival, Turns};
+use super::word::{Flags, Word};
+use super::words::Words;
+use crate::events::Event;
+use crate::platform::{Platform, System, WaitOutcome};
+use crate::wait::{
+    Access, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, WAITING, WAKE_NS, WATCH_NS,
+    WaitContext, WaitError, Waiter,
+};
+
+/// How long the next waiter, if it is a writer, waits awake for the readers inside to leave while
+/// other readers pause: about as long as their longest pause ([`FEW_LOOKS`]). In ns, seven looks;
+/// compared with the time since the writer became the next.
+const OUTWAIT_NS: u64 = 1_500;
+
+/// The first pause between two looks of the waiter that is next. In ns, one and a half looks; compared with nothing: it is
+/// the length of a pause, which doubles.
+const PAUSE_NS: u64 = LOOK_NS * 3 / 2;
+
+/// A writer waits, awake, for the readers inside to leave: while it spins, readers that come pause for a moment.
+///
+/// If several writers wait so, the first that stops clears the hint for all, and the others set it
+/// again.
+pub(super) struct AwakeWriter<'a, W: Words>(&'a Raw<W>);
+
+impl<'a, W: Words> AwakeWriter<'a, W> {
+    pub(super) fn new(lock: &'a Raw<W>) -> Self {
+        Self(lock)
+    }
+
+    /// Spins until the word is as wanted, but at most `bound_ns` from when it first set the hint;
+    /// returns whether the word is as wanted. Sets the hint whenever readers are inside and the
+    /// hint is clear: another thread that took the lock for writing has cleared it, and is likely
+    /// to read next.
+    pub(super) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
+        let is_done = Cell::new(false);
+        let lacks_hint = |word: Word| word.readers() > 0 && !word.has_awake_writer();
+        let (mut end, mut left) = (None, bound_ns);
+        loop {
+            let ended = self.0.0.spin_until(left, |word| {
+                is_done.set(done(word));
+                is_done.get() || lacks_hint(word)
+            });
+            if is_done.get() || !ended || left == 0 {
+                return is_done.get();
+            }
+            // A stale one costs time, never exclusion.
+            self.0.0.set(Flags::AWAKE_WRITER);
+            let now = W::P::now();
+            left = end.get_or_insert(now.saturating_add(bound_ns)).saturating_sub(now);
+        }
+    }
+}
+
+impl<W: Words> Drop for AwakeWriter<'_, W> {
+    fn drop(&mut self) {
+        // Whoever takes the lock for writing has cleared it.
+        if self.0.load().has_awake_writer() {
+            self.0.0.clear(Flags::AWAKE_WRITER);
+        }
+    }
+}
+
+/// How a turn of a wait ended.
+enum Waited {
+    /// With the lock.
+    Taken,
+    /// Without it.
+    Not(WaitOutcome),
+}
+
+impl<W: Words> Raw<W> {
+    // ---- before queueing ----
+
+    /// The slow way in, in one attempt: awake for a moment, then queued.
+    #[inline(never)] // its frame is large
+    pub(super) fn take_slow(
+        &self,
+        access: Access,
+        context: &WaitContext<'_, W::P>,
+    ) -> Result<(), WaitError> {
+        if self.compete(access, context) {
+            return Ok(());
+        }
+        self.wait(access, context)
+    }
+
+    /// A thread that has just come tries for a moment, awake: most sections are over sooner than a sleep. It does not
+    /// yield: where CPUs are short, that puts the thread behind all that run, for a slice each, whereas a sleeper that
+    /// is woken comes soon. Returns whether it has the lock.
+    pub(super) fn compete(&self, access: Access, context: &WaitContext<'_, W::P>) -> bool {
+        let me = W::P::thread();
+        // It has competed in earlier attempts: awake, it would take CPU time from the others.
+        if me.lock.ages.at(self.id()).is_some() {
+            return self.steal_in_turn(self.load(), access);
+        }
+        if access == Access::Shared {
+            self.give_way_before(me, context);
+        }
+        let mut outwaits = None;
+        let mut held_off = 0;
+        let mut looks = 0;
+        loop {
+            let word = self.load();
+            if word.is_odd() {
+                if self.0.enter_odd(word, access) {
+                    return true;
+                }
+                continue;
+            }
+            let holder = Self::holder(word);
+            let queued = holder.map_or(0, |holder| holder.queued());
+            if looks >= context.most_looks(queued) || word.is_full() {
+                break;
+            }
+            // Also before anybody waits: else a thread that has just waited for its turn would lose the
+            // lock in the gaps between its sections.
+            let in_turns = |holder: &&Holder<W::P>| {
+                !word.is_reserved()
+                    && self.is_others_turn(me, access.kind(), word)
+                    && (word.has_waiters() || W::P::now() < holder.end())
+            };
+            if let Some(holder) = holder.filter(in_turns) {
+                let may = word.is_free() && self.is_idle(holder);
+                return may && self.steal(access);
+            }
+            let holds_off =
+                access == Access::Shared && !word.is_written() && word.has_awake_writer();
+            if !holds_off && self.steal(access) {
+                return true;
+            }
+            if word.is_reserved() {
+                outwaits = None;
+                // A real-time thread does not give way to lower priorities, but sleeps.
+                if self.priority(word) > 0 {
+                    return false;
+                }
+                match self.yield_to_next(access, context) {
+                    Some(taken) => return taken,
+                    None => continue,
+                }
+            }
+            let in_turns = holder.is_some_and(|holder| holder.is_in_turns());
+            let bound_ns = context.at_most(LOOK_NS << looks);
+            let ended = if W::HAS_READERS && access == Access::Exclusive && !in_turns {
+                let writer = outwaits.get_or_insert_with(|| AwakeWriter::new(self));
+                writer.spin_until(bound_ns, Word::is_free)
+            } else {
+                self.spin_until_next_look(access, bound_ns, holds_off)
+            };
+            held_off += u32::from(holds_off && !ended);
+            if held_off == FEW_LOOKS {
+                // It waited the whole pause for nothing: it clears the hint, so that later readers do not.
+                self.0.clear(Flags::AWAKE_WRITER);
+            }
+            looks += 1;
+        }
+        self.steal_in_turn(self.load(), access)
+    }
+
+    /// The calling thread spins until it may take the lock in this way, or the next look is due. `holds_off`:
+    /// it is a reader that pauses for an awake writer, until that has come in or gone. Returns whether the spin
+    /// ended before the next look was due.
+    #[inline(always)]
+    fn spin_until_next_look(&self, access: Access, bound_ns: u64, holds_off: bool) -> bool {
+        self.0.spin_until(bound_ns, |word| match access {
+            _ if holds_off => word.is_written() || !word.has_awake_writer(),
+            // Readers, who do not see a gap between two sections of others either.
+            Access::Shared => word.is_odd() || self.may_read(word),
+            _ => word.is_free(),
+        })
+    }
+
+    /// Nobody is inside the lock, which is reserved: the waiter that is next should be on its way. The calling
+    /// thread yields until that one has come (none), until its own deadline, or for as long as a wake-up
+    /// takes. In the last case the waiter has no CPU, or is stopped until another thread has had the
+    /// lock, as by a collector of garbage: the calling thread takes the lock, which stays closed, and the waiter stays next.
+    /// Not if that is a real-time thread, or if a fair release left the lock to it. Returns whether it did.
+    #[cold]
+    fn yield_to_next(&self, access: Access, context: &WaitContext<'_, W::P>) -> Option<bool> {
+        let began = W::P::now();
+        let mut now = began;
+        while now.saturating_sub(began) < WAKE_NS {
+            if context.is_late(|| now) {
+                return Some(false);
+            }
+            W::P::yield_now();
+            if !self.load().is_reserved() {
+                return None;
+            }
+            now = W::P::now();
+        }
+        let mut queued = self.lock_queue()?;
+        let may = queued.waiters.urgent().is_none() && !queued.is_promised;
+        let taken = may.then(|| self.0.take_while(self.load(), access, Word::is_reserved));
+        queued.freed = 0;
+        drop(queued);
+        Some(taken.flatten().map(|before| self.note(access, before)).is_some())
+    }
+
+    /// The priority with which the calling thread waits for the lock, which has this word.
+    pub(super) fn priority(&self, word: Word) -> u8 {
+        let asks = Self::slot(word).is_some_and(|slot| slot.holder.has_priorities());
+        if asks { W::P::priority() } else { 0 }
+    }
+
+    // ---- queued ----
+
+    /// Queues the calling thread, which then waits until it has taken the lock.
+    #[inline(never)] // its frame is large, and stealing must not pay for it
+    pub(super) fn wait(
+        &self,
+        access: Access,
+        context: &WaitContext<'_, W::P>,
+    ) -> Result<(), WaitError> {
+        let me = W::P::thread();
+        me.parker.forget_notification();
+        let priority = self.priority(self.load());
+        let now = W::P::now();
+        // An attempt whose deadline has passed does not queue.
+        if let Some(error) = context.expired(|| now) {
+            return self.try_last(access, error, priority);
+        }
+        let age = me.lock.ages.at(self.id());
+        // As if its earlier attempts had been one wait that goes on.
+        let arrived = now.saturating_sub(age.map_or(0, |age| age.waited));
+        let mut waiter = Waiter::new(access, me, arrived, priority);
+        waiter.returns = age.is_some();
+        let mut wakes = FewWakes::new();
+        let (slot, arrival) = loop {
+            if self.load().is_full() && access != Access::Exclusive {
+                return Err(WaitError::TooManyReaders);
+            }
+            let queued = self.with_slot(|q, slot| {
+                let turns = Turns { lock: self, slot };
+                // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
+                // below is after `take` or after `leave`.
+                unsafe { turns.arrive(q, &waiter, &mut wakes) }.map(|arrival| (slot, arrival))
+            });
+            match queued {
+                Ok(queued) => break queued,
+                Err(odd) if self.0.enter_odd(odd, access) => return Ok(()),
+                Err(_) => {}
+            }
+        };
+        wakes.wake_all();
+        if let Arrival::Acquired = arrival {
+            return Ok(());
+        }
+        let turns = Turns { lock: self, slot };
+        let result = context.listed(me, || turns.wait_queued(&waiter, context));
+        if result.is_err() {
+            let now = W::P::now();
+            me.lock.ages.note(self.id(), now.saturating_sub(arrived), now);
+        }
+        result
+    }
+
+    /// Waits until the calling thread, whose waiter this is, has the lock. Another thread queues the waiter, or is just about to.
+    pub(super) fn wait_seated(&self, waiter: &Waiter<W::P>) {
+        while waiter.state() == WAITING {
+            waiter.thread.parker.park(None, false);
+        }
+        let Some(slot) = Self::slot(self.load()) else {
+            unreachable!("a thread is queued, and the lock has no slot")
+        };
+        let taken = Turns { lock: self, slot }.wait_queued(waiter, &WaitContext::FOREVER);
+        debug_assert!(taken.is_ok(), "a wait for ever has ended");
+    }
+
+    /// An attempt that ends with an error tries once more as its last step.
+    fn try_last(&self, access: Access, error: WaitError, priority: u8) -> Result<(), WaitError> {
+        let word = self.load();
+        // The last act is of the lock as it is: it may have become visible while the caller waited.
+        let enters = word.is_odd() && self.0.enter_odd(word, access);
+        if enters || self.steal(access) || self.try_past_writers(access, priority) {
+            return Ok(());
+        }
+        if let Some(slot) = Self::slot(self.load()) {
+            slot.events.count(Event::fail(access.kind()));
+        }
+        Err(error)
+    }
+
+    /// A reader that found somebody waiting gets in if it has a priority, and passes all writers that wait.
+    #[inline]
+    pub(super) fn try_past_writers(&self, access: Access, priority: u8) -> bool {
+        priority > 0 && access == Access::Shared && self.enters_by(priority)
+    }
+
+    #[cold]
+    fn enters_by(&self, priority: u8) -> bool {
+        let Some(queued) = self.lock_queue() else { return false };
+        let Some(slot) = Self::slot(self.load()) else { return false };
+        Turns { lock: self, slot }.enters(&queued, Access::Shared, priority)
+    }
+}
+
+impl<W: Words> Turns<'_, W> {
+    /// Waits until the calling thread, whose waiter this is, has the lock, or the wait ends. If another thread is only
+    /// about to queue the waiter, it is one that is not next until then.
+    pub(crate) fn wait_queued(
+        &self,
+        waiter: &Waiter<W::P>,
+        context: &WaitContext<'_, W::P>,
+    ) -> Result<(), WaitError> {
+        let mut watch = Watch::new();
+        loop {
+            let state = waiter.state();
+            if let Some(error) = context.expired(W::P::now) {
+                return self.give_up(waiter, error);
+            }
+            if waiter.access != Access::Exclusive && self.lock.load().is_full() {
+                return self.give_up(waiter, WaitError::TooManyReaders);
+            }
+            let outcome = match state {
+                INVITED if self.join(waiter) => return Ok(()),
+                INVITED => continue,
+                NEXT => match self.wait_as_next(waiter, &mut watch, context) {
+                    Waited::Taken => return Ok(()),
+                    Waited::Not(outcome) => outcome,
+                },
+                _ => {
+                    // When it is next again, it will be in another tenure.
+                    watch.end_of_watch();
+                    self.sleep(waiter, context.deadline, context)
+                }
+            };
+            if outcome == WaitOutcome::Interrupted && context.interruptible {
+                return self.give_up(waiter, WaitError::Interrupted);
+            }
+        }
+    }
+
+    /// An invited reader runs: it joins those inside if it still may.
+    fn join(&self, waiter: &Waiter<W::P>) -> bool {
+        let mut wakes = FewWakes::new();
+        let joined = self.with_queue(|q| {
+            let joined = self.take(q, waiter, W::P::now(), &mut wakes);
+            if !joined {
+                self.decline(q, waiter);
+            }
+            joined
+        });
+        wakes.wake_all();
+        joined
+    }
+
+    /// One turn of the waiter that is next.
+    fn wait_as_next(
+        &self,
+        waiter: &Waiter<W::P>,
+        watch: &mut Watch,
+        context: &WaitContext<'_, W::P>,
+    ) -> Waited {
+        if watch.is_new() {
+            self.look_at_clock(watch);
+        }
+        let now = W::P::now();
+        let over = now >= watch.end;
+        let word = if over { self.lock.close() } else { self.lock.load() };
+        let may_take = word.may_take_next(waiter.access);
+        // Where threads take turns, the thread whose turn it is may take the free lock again at once.
+        let is_left =
+            || !word.is_free() || !self.holder().is_in_turns() || self.lock.is_idle(self.holder());
+        if may_take && (over || is_left()) {
+            if self.take_as_next(waiter) {
+                watch.stayed::<W::P>(true);
+                return Waited::Taken;
+            }
+            return Waited::Not(WaitOutcome::Woken);
+        }
+        if !over
+            && now < watch.until
+            && waiter.access == Access::Exclusive
+            && word.readers() > 0
+            && !self.holder().is_in_turns()
+            && self.outwait_readers(waiter, context)
+        {
+            return Waited::Taken;
+        }
+        watch.see(self.holder().steals(), over, now);
+        let left = watch.end.saturating_sub(now);
+        let alive = watch.alive;
+        let awake_until = match alive {
+            // A holder that is inside for longer may itself be asleep, as the last one may have been.
+            Some(alive) if left <= watch.near_ns && watch.stays::<W::P>(self.holder().queued()) => {
+                alive + 2 * WAKE_NS
+            }
+            _ => watch.until,
+        };
+        if now < awake_until {
+            let bound_ns = (awake_until - now).min(context.left(now));
+            if over {
+                self.lock.0.spin_until(bound_ns, |word| word.may_take_next(waiter.access));
+            } else {
+                let bound_ns = watch.pause().min(bound_ns).min(left);
+                W::P::spin_until(waiter.state_word(), bound_ns, |state| state != NEXT);
+            }
+            return Waited::Not(WaitOutcome::Woken);
+        }
+        Waited::Not(self.sleep_as_next(waiter, watch, context, now, over))
+    }
+
+    /// Where threads share the lock, the writer that is next makes readers pause. It waits for those inside to leave, for a
+    /// moment, and takes the lock, if nobody was faster.
+    fn outwait_readers(&self, waiter: &Waiter<W::P>, context: &WaitContext<'_, W::P>) -> bool {
+        let writer = AwakeWriter::new(self.lock);
+        writer.spin_until(context.at_most(OUTWAIT_NS), |word| word.may_take_next(waiter.access))
+            && self.take_as_next(waiter)
+    }
+
+    /// Takes the lock, if nobody was faster.
+    fn take_as_next(&self, waiter: &Waiter<W::P>) -> bool {
+        let mut wakes = FewWakes::new();
+        let taken = self.with_queue(|q| {
+            waiter.state() == NEXT && self.take(q, waiter, W::P::now(), &mut wakes)
+        });
+        wakes.wake_all();
+        taken
+    }
+
+    fn look_at_clock(&self, watch: &mut Watch) {
+        let mut wakes = FewWakes::new();
+        self.with_queue(|q| {
+            watch.end = q.clock.end();
+            watch.near_ns = match q.clock.side() {
+                // Awake, it takes a CPU from readers.
+                Kind::Reader => WAKE_NS,
+                Kind::Writer => SAMPLE_NS,
+            };
+            // Readers wait that could be inside, and there are CPUs for them.
+            let word = self.lock.load();
+            if watch.slept && word.may_join() && word.readers() < W::P::cpus() {
+                self.invite_readers(q, 1, &mut wakes);
+            }
+        });
+        wakes.wake_all();
+        watch.begin(W::P::now());
+        watch.steals = self.holder().steals();
+    }
+
+    /// Sleeps until the lock is left free, or it is time to look again.
+    fn sleep_as_next(
+        &self,
+        waiter: &Waiter<W::P>,
+        watch: &mut Watch,
+        context: &WaitContext<'_, W::P>,
+        now: u64,
+        over: bool,
+    ) -> WaitOutcome {
+        let asks = over || !watch.in_vain || self.lock.load().is_closed();
+        let mut now = now;
+        let mut naps = 0;
+        let outcome = loop {
+            let (mut needs_timer, mut nap) = (!over, None);
+            if asks {
+                // In the same step as seeing the lock taken: the thread that leaves it free sees the flag.
+                let word = self.lock.0.set(Flags::WAKE_NEXT);
+                if word.may_take_next(waiter.access) {
+                    // The lock is free, but not for long enough to be idle: it is busy with short
+                    // sections.
+                    self.with_queue(|q| self.ask_no_more(q, waiter));
+                    watch.in_vain = true;
+                    watch.begin(now);
+                    return WaitOutcome::Woken;
+                }
+                // A writer wakes this waiter at its release, which closes the lock if the tenure is over by then.
+                // Readers may overlap so that the lock is never free.
+                needs_timer &= !word.has_writer_inside();
+                nap = (word.is_written() && !W::is_seen(word)).then(|| now + nap_ns(naps));
+                naps += 1;
+            }
+            let timer = needs_timer.then(|| {
+                let early = watch.end.saturating_sub(WAKE_NS).max(now);
+                // A waiter that was woken but found the lock taken looks again soon.
+                if asks { early } else { early.min(now + WAKE_NS) }
+            });
+            let until = [timer, nap, context.deadline].into_iter().flatten().min();
+            let outcome = self.sleep(waiter, until, context);
+            if outcome != WaitOutcome::TimedOut || nap.is_none() || until != nap {
+                break outcome;
+            }
+            now = W::P::now();
+        };
+        watch.in_vain = asks && outcome != WaitOutcome::TimedOut;
+        watch.slept = true;
+        watch.stayed::<W::P>(false);
+        watch.end_of_watch();
+        outcome
+    }
+
+    fn sleep(
+        &self,
+        waiter: &Waiter<W::P>,
+        until: Option<u64>,
+        context: &WaitContext<'_, W::P>,
+    ) -> WaitOutcome {
+        self.slot.events.count(Event::sleep(waiter.kind));
+        waiter.thread.parker.park(until, context.interruptible)
+    }
+
+    /// Leaves the queue; with the lock, if it can be had at once.
+    fn give_up(&self, waiter: &Waiter<W::P>, error: WaitError) -> Result<(), WaitError> {
+        let mut wakes = FewWakes::new();
+        let taken = self.with_queue(|q| {
+            let taken = waiter.state() != WAITING && self.take(q, waiter, W::P::now(), &mut wakes);
+            if !taken {
+                self.leave(q, waiter, &mut wakes);
+            }
+            taken
+        });
+        wakes.wake_all();
+        // This may pass waiters in the queue; but a lock that is open and free is for any running thread.
+        if taken { Ok(()) } else { self.lock.try_last(waiter.access, error, waiter.priority) }
+    }
+}
+
+/// How long the waiter that is next sleeps each time, behind the holder of a mutex whose release may not see that it
+/// waits: as that may have lost its CPU in its release, for 0.1 ms in the first 10 ms, and then for longer.
+fn nap_ns(naps: u32) -> u64 {
+    /// In ns, two wake-ups; compared with the time since the waiter fell asleep.
+    const SHORT_NS: u64 = 2 * WAKE_NS;
+    const SHORT: u32 = 100;
+    SHORT_NS << naps.saturating_sub(SHORT).min(4)
+}
+
+/// What the waiter that is next knows about the lock.
+struct Watch {
+    /// When the tenure ends, as of the last look at the clock; and how long before that to be awake.
+    end: u64,
+    near_ns: u64,
+    /// Until when to watch before sleeping; zero: look at the clock first.
+    until: u64,
+    /// When the last acquisition was seen, or else when the tenure was seen to be over; and the lock's count
+    /// of acquisitions at that time.
+    alive: Option<u64>,
+    steals: usize,
+    pause: u64,
+    /// A release ended the last sleep, but another thread was faster.
+    in_vain: bool,
+    slept: bool,
+    /// Whether it stays awake near the end of the tenure, once that is known; of the thread's [habit](crate::wait::Habit).
+    stays: Option<bool>,
+}
+
+impl Watch {
+    const fn new() -> Self {
+        Self {
+            end: 0,
+            near_ns: 0,
+            until: 0,
+            alive: None,
+            steals: 0,
+            pause: PAUSE_NS,
+            in_vain: false,
+            slept: false,
+            stays: None,
+        }
+    }
+
+    fn is_new(&self) -> bool {
+        self.until == 0
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.until = now + WATCH_NS;
+        self.pause = PAUSE_NS;
+    }
+
+    /// At `now` the lock has been taken this often, and its tenure is over or not.
+    fn see(&mut self, steals: usize, over: bool, now: u64) {
+        if self.steals != steals {
+            self.steals = steals;
+            self.alive = Some(now);
+        } else if over {
+            self.alive.get_or_insert(now);
+        }
+    }
+
+    /// Whether the calling thread stays awake near the end of the tenure, beside so many that are queued: as it usually is
+    /// worth it, or if all at the lock can have a CPU.
+    fn stays<P: Platform>(&mut self, queued: usize) -> bool {
+        let usually = || P::thread().lock.stays.begins();
+        *self.stays.get_or_insert_with(|| queued + 2 <= P::cpus() || usually())
+    }
+
+    /// It stayed awake, if it was to; `came` says whether it had the lock then.
+    fn stayed<P: Platform>(&mut self, came: bool) {
+        if self.stays.take() == Some(true) {
+            P::thread().lock.stays.ended(came);
+        }
+    }
+
+    fn end_of_watch(&mut self) {
+        self.until = 0;
+        self.alive = None;
+    }
+
+    fn pause(&mut self) -> u64 {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(SOON_NS);
+        pause
+    }
+}
