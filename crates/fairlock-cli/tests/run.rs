@@ -1,6 +1,8 @@
 //! `fairlock run`, as its user meets it.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
+mod schema;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::FromRawFd;
@@ -12,6 +14,7 @@ use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
 use rustix::process::{Pid, Signal, kill_process};
+use schema::differences;
 use serde_json::Value;
 
 /// The library, which Cargo built because this package asks for it in its tests.
@@ -279,30 +282,6 @@ fn lines_are_found_in_files_for_debuggers() {
             "{table}"
         );
         fs::remove_file(folder.path().join(place).join("it.debug")).unwrap();
-    }
-}
-
-/// Keys of a value that are not in its schema, and those that have to be there and are not.
-fn differences(value: &Value, schema: &Value, all: &Value) -> Vec<String> {
-    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let found = all.pointer(reference.trim_start_matches('#')).expect(reference);
-        return differences(value, found, all);
-    }
-    match value {
-        Value::Object(object) => {
-            let required = schema["required"].as_array().into_iter().flatten();
-            let required = required.map(|key| key.as_str().unwrap());
-            let missing = required.filter(|key| !object.contains_key(*key)).map(str::to_owned);
-            let of = |(key, value): (&String, &Value)| match schema["properties"].get(key) {
-                Some(schema) => differences(value, schema, all),
-                None => vec![key.clone()],
-            };
-            missing.chain(object.iter().flat_map(of)).collect()
-        }
-        Value::Array(items) => {
-            items.iter().flat_map(|item| differences(item, &schema["items"], all)).collect()
-        }
-        _ => Vec::new(),
     }
 }
 

@@ -1,12 +1,15 @@
 //! `fairlock snapshot`, as its user meets it: programs that stand still.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
+mod schema;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
+use schema::differences;
 use serde_json::Value;
 
 /// A program that is killed where its test ends.
@@ -288,28 +291,4 @@ fn what_cannot_be_looked_at_is_said() {
         assert!(output.status.code() == Some(1) && text.contains(said) || pid == "2", "{text}");
     }
     assert_eq!(fairlock(&["snapshot"]).status.code(), Some(2));
-}
-
-/// Keys of a value that are not in its schema, and those that have to be there and are not.
-fn differences(value: &Value, schema: &Value, all: &Value) -> Vec<String> {
-    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let found = all.pointer(reference.trim_start_matches('#')).expect(reference);
-        return differences(value, found, all);
-    }
-    match value {
-        Value::Object(object) => {
-            let required = schema["required"].as_array().into_iter().flatten();
-            let required = required.map(|key| key.as_str().unwrap());
-            let missing = required.filter(|key| !object.contains_key(*key)).map(str::to_owned);
-            let of = |(key, value): (&String, &Value)| match schema["properties"].get(key) {
-                Some(schema) => differences(value, schema, all),
-                None => vec![key.clone()],
-            };
-            missing.chain(object.iter().flat_map(of)).collect()
-        }
-        Value::Array(items) => {
-            items.iter().flat_map(|item| differences(item, &schema["items"], all)).collect()
-        }
-        _ => Vec::new(),
-    }
 }

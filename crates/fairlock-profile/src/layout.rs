@@ -62,7 +62,7 @@ pub struct Header {
     /// Acquisitions and waits that are not in the record: there was no room for them, or they were in a
     /// signal handler at an unlucky time.
     pub lost: AtomicU64,
-    /// How the locks decide who goes next: a text that ends with a zero.
+    /// How the locks decide which thread goes next: a text that ends with a zero.
     pub policy: [u8; 24],
     /// The program's path, likewise.
     pub program: [u8; 2048],

@@ -17,7 +17,7 @@ pub(crate) enum Mode {
     Stats = 3,
 }
 
-/// How locks decide who goes next. Real-time threads go first, as POSIX wants it, and before them the side that the
+/// How locks decide which thread goes next. Real-time threads go first, as POSIX wants it, and before them the side that the
 /// lock's kind prefers.
 pub(crate) const POLICY: Policy = Policy::DEFAULT.with_priorities();
 /// What reports and records say of that.

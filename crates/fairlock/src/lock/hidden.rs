@@ -182,24 +182,19 @@ impl From<Word> for Snapshot {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { writer, readers, waiters, upgradable, closed, .. } = *self;
-        let mut separator = "";
-        let mut say = |is: bool, what: &dyn fmt::Display| {
-            if is {
-                write!(f, "{separator}{what}")?;
-                separator = " ";
-            }
-            Ok(())
-        };
-        say(writer, &"WRITER")?;
-        say(readers > 0, &format_args!("readers={readers}"))?;
-        say(upgradable, &"UPGRADABLE")?;
-        say(waiters, &"WAITERS")?;
-        say(closed, &"CLOSED")?;
-        say(self.readers_turn, &"READERS_TURN")?;
-        say(self.wake_next, &"WAKE_NEXT")?;
-        say(self.visible, &"VISIBLE")?;
-        say(self.known, &"KNOWN")?;
-        say(!writer && readers == 0, &"free")
+        let those: [(bool, &dyn fmt::Display); 10] = [
+            (writer, &"WRITER"),
+            (readers > 0, &format_args!("readers={readers}")),
+            (upgradable, &"UPGRADABLE"),
+            (waiters, &"WAITERS"),
+            (closed, &"CLOSED"),
+            (self.readers_turn, &"READERS_TURN"),
+            (self.wake_next, &"WAKE_NEXT"),
+            (self.visible, &"VISIBLE"),
+            (self.known, &"KNOWN"),
+            (!writer && readers == 0, &"free"),
+        ];
+        inspect::write_those(f, &those)
     }
 }
 

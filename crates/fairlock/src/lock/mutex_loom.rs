@@ -202,9 +202,9 @@ models! {
     check;
     two_threads: [&[Lock, Lock], &[Lock, Lock]];
     three_threads: [&[Lock], &[Lock], &[Lock]];
-    a_holder_beside_an_known_holder: [&[Lock, Lock], &[Know, Lock]];
+    a_holder_beside_a_known_holder: [&[Lock, Lock], &[Know, Lock]];
     known_holders_beside_each_other: [&[Know, Lock], &[Know, Lock]];
-    an_known_holder_and_two_holders: [&[Know], &[Lock, Lock], &[Lock]];
+    a_known_holder_and_two_holders: [&[Know], &[Lock, Lock], &[Lock]];
     fair_releases: [&[LockFair, LockFair], &[Know, Lock]];
     a_fair_release_and_two_that_wait: [&[LockFair], &[Lock], &[Know]];
     attempts: [&[Know, Lock, TryLock], &[TryLock, TryLock, Lock]];
@@ -221,7 +221,7 @@ models! {
     notify_under_the_mutex: [&[SetAndNotify], &[Wait]];
     notify_without_the_mutex: [&[SetThenNotify], &[Wait]];
     notify_two: [&[SetThenNotify], &[Wait], &[Wait]];
-    notify_beside_an_known_holder: [&[Know, SetAndNotify], &[Wait]];
+    notify_beside_a_known_holder: [&[Know, SetAndNotify], &[Wait]];
     notify_beside_another_holder: [&[SetThenNotify], &[Wait], &[Lock]];
     notify_beside_another_known_holder: [&[SetAndNotify], &[Wait], &[Know]];
     notify_beside_a_timeout: [&[SetAndNotify], &[WaitUntil, Lock]];

@@ -1,9 +1,9 @@
-//! Policies: how a lock decides who goes next.
+//! Policies: how a lock decides which thread goes next.
 
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-/// How a lock decides who goes next. For a while any running thread may take the lock when it is free, and a
+/// How a lock decides which thread goes next. For a while any running thread may take the lock when it is free, and a
 /// release wakes one waiter at a time: a *tenure*. Then the lock is closed, and goes to the queue: first to the
 /// other side. Each lock has its own policy; a policy can be a `const`.
 ///

@@ -120,11 +120,9 @@ impl<W: Words> Raw<W> {
             if word.is_odd() {
                 return Err(word);
             }
-            if let Some(slot) = Self::slot(word) {
-                let Some(mut queued) = self.lock_queue() else { continue };
-                // The slot may be another by now.
-                let same = self.load().name() == word.name();
-                match same.then(|| f(&mut queued, slot)).flatten() {
+            if let Some(mut queued) = self.lock_queue() {
+                let slot = queued.slot();
+                match f(&mut queued, slot) {
                     Some(result) => return Ok(result),
                     None => continue,
                 }

@@ -337,15 +337,15 @@ models! {
     check;
     two_writers: [&[Write, Write], &[Write, Write]];
     a_writer_and_a_reader: [&[Write, Write], &[Read, Read]];
-    readers_beside_an_slot: [&[Read, Read], &[Bring, Read]];
-    a_writer_beside_an_slot: [&[Write, Write], &[Bring, Write]];
+    readers_beside_a_slot: [&[Read, Read], &[Bring, Read]];
+    a_writer_beside_a_slot: [&[Write, Write], &[Bring, Write]];
     slots_beside_each_other: [&[Bring, Write], &[Bring, Write]];
-    an_slot_and_two_writers: [&[Bring], &[Write, Write], &[Write]];
-    an_slot_a_reader_and_a_writer: [&[Bring], &[Read], &[Write]];
+    a_slot_and_two_writers: [&[Bring], &[Write, Write], &[Write]];
+    a_slot_a_reader_and_a_writer: [&[Bring], &[Read], &[Write]];
     two_readers_and_a_writer: [&[Read], &[Read], &[Write]];
     three_writers: [&[Write], &[Write], &[Write]];
     a_reader_that_reads_twice_and_a_writer: [&[ReadTwice], &[Write]];
-    a_reader_that_reads_twice_a_writer_and_an_slot: [&[ReadTwice], &[Write], &[Bring]];
+    a_reader_that_reads_twice_a_writer_and_a_slot: [&[ReadTwice], &[Write], &[Bring]];
     attempts: [&[Bring, Write, TryWrite], &[TryRead, TryWrite, Write]];
     attempts_beside_writers: [&[Write, Write], &[TryRead, TryWrite], &[Bring]];
     downgrades: [&[Downgrade, Downgrade], &[Bring, Write]];
@@ -357,9 +357,9 @@ models! {
     an_upgradable_reader_and_a_writer: [&[LeaveUpgradable], &[Write]];
     an_upgradable_reader_of_a_lock_with_a_slot_and_a_writer: [&[Bring, LeaveUpgradable], &[Write]];
     a_writer_that_becomes_upgradable_and_a_reader: [&[DownAndUp], &[Read]];
-    an_upgrade_beside_an_slot: [&[Upgrade, Upgrade], &[Bring, Upgradable]];
+    an_upgrade_beside_a_slot: [&[Upgrade, Upgrade], &[Bring, Upgradable]];
     an_upgrade_between_a_reader_and_a_writer: [&[Read], &[Upgrade], &[Write]];
-    an_upgrade_that_times_out_beside_an_slot: [&[UpgradeUntil, Write], &[Read], &[Bring]];
+    an_upgrade_that_times_out_beside_a_slot: [&[UpgradeUntil, Write], &[Read], &[Bring]];
     a_reader_whose_wait_times_out: [&[Write, Write], &[ReadUntil, Write]];
     a_writer_whose_wait_times_out: [&[Write, Read], &[WriteUntil, Read]];
     a_reader_that_is_cancelled: [&[Write], &[ReadCancellable, Write], &[Cancel]];
@@ -395,8 +395,8 @@ models! {
     a_lock_that_is_visible_twice: [&[Show, Read, Show, Read], &[Write, Write]];
     attempts_to_write_beside_a_visible_reader: [&[Show, Read, Read], &[TryWrite, TryWrite]];
     attempts_to_read_beside_a_writer: [&[Show, TryRead, TryRead], &[Write, TryRead]];
-    a_visible_reader_beside_an_slot: [&[Show, Read, Read], &[Bring, Read]];
-    a_visible_reader_an_slot_and_a_writer: [&[Show, Read], &[Bring], &[Write]];
+    a_visible_reader_beside_a_slot: [&[Show, Read, Read], &[Bring, Read]];
+    a_visible_reader_a_slot_and_a_writer: [&[Show, Read], &[Bring], &[Write]];
     a_visible_reader_beside_an_upgrade: [&[Show, Read, Read], &[Upgrade, Upgradable]];
     a_visible_reader_beside_a_downgrade: [&[Show, Read, Read], &[Downgrade, Show]];
     a_writer_that_gives_up_at_a_visible_reader: [&[Show, Read], &[WriteUntil, Read], &[Write]];
@@ -406,7 +406,7 @@ models! {
     a_reader_that_another_thread_gives_up_beside_a_writer: [&[Show, ReadAndSend, LeaveSent], &[LeaveSent], &[Write]];
     readers_that_threads_give_up_for_each_other:
         [&[Show, ReadAndSend, LeaveSent, Write], &[ReadAndSend, LeaveSent]];
-    // The lock is full, too.
+    // The lock has a slot first.
     a_visible_reader_of_a_lock_with_a_slot_and_a_writer: [&[Bring, Show, Read], &[Write]];
     a_lock_with_a_slot_that_is_made_visible_beside_writers: [&[Bring, Show], &[Write], &[Write]];
     a_lock_with_a_slot_that_is_made_visible_beside_a_wait: [&[Bring, Show, Read], &[Read, Write]];

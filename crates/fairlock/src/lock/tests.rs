@@ -220,6 +220,21 @@ fn an_attempt_that_takes_the_lock_ends_the_age_of_its_thread() {
     assert!(lock.try_read() && ages.at(lock.raw.id()).is_none());
 }
 
+/// Queues the waiter, unless it can have the lock.
+///
+/// # Safety
+/// It is in no queue, and stays where it is until it is out of this one.
+unsafe fn arrive(lock: &Lock, waiter: &Waiter<Native>) -> Arrival {
+    let mut wakes = FewWakes::new();
+    // SAFETY: the caller's promise.
+    let arrives = |q: &mut Queued<Native>, slot| unsafe {
+        Turns { lock: &lock.raw, slot }.arrive(q, waiter, &mut wakes)
+    };
+    let arrival = lock.raw.with_slot(arrives);
+    wakes.wake_all();
+    arrival.unwrap_or_else(|_| unreachable!("it is not visible"))
+}
+
 /// The lock, which has a slot, and its slot.
 fn turns(lock: &Lock) -> Turns<'_, words::One<Native>> {
     let slot = Raw::<words::One<Native>>::slot(lock.raw.load());
@@ -235,20 +250,11 @@ fn readers_join_an_upgradable_one_at_a_lock_that_is_closed_for_the_next() {
         lock.write();
         let waiter = |access| Waiter::<Native>::new(access, me, 0, 0);
         let (next, reader) = (waiter(Access::Upgradable), waiter(Access::Shared));
-        let raw = &lock.raw;
-        let arrive = |waiter: &Waiter<Native>| {
-            let mut wakes = FewWakes::new();
-            // SAFETY: it is in no queue, and leaves below, in this frame.
-            let arrives = |q: &mut Queued<Native>, slot| unsafe {
-                Turns { lock: raw, slot }.arrive(q, waiter, &mut wakes)
-            };
-            let arrival = raw.with_slot(arrives);
-            wakes.wake_all();
-            arrival.unwrap_or_else(|_| unreachable!("it is not visible"))
-        };
+        // SAFETY: each is in no queue, and leaves below, in this frame.
+        let arrive = |waiter| unsafe { arrive(&lock, waiter) };
         let mut wakes = FewWakes::new();
         arrive(&next);
-        raw.close();
+        lock.raw.close();
         if comes_before {
             arrive(&reader);
         }
@@ -276,20 +282,6 @@ fn readers_join_an_upgradable_one_at_a_lock_that_is_closed_for_the_next() {
     }
 }
 
-/// Queues the waiter.
-///
-/// # Safety
-/// It stays where it is until it is out of the queue.
-unsafe fn queue_up(lock: &Lock, waiter: &Waiter<Native>) {
-    let mut wakes = FewWakes::new();
-    // SAFETY: the caller's promise.
-    let arrives = |q: &mut Queued<Native>, slot| unsafe {
-        Turns { lock: &lock.raw, slot }.arrive(q, waiter, &mut wakes)
-    };
-    assert!(matches!(lock.raw.with_slot(arrives), Ok(Arrival::Queued)));
-    wakes.wake_all();
-}
-
 /// A closed lock goes to the waiter that was next: neither one that has waited longer, by attempts before,
 /// nor one of the other side is put before it.
 #[test]
@@ -303,10 +295,10 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
     let reader = Waiter::new(Access::Shared, me, 1_000, 0);
     // SAFETY: all leave below, in this frame.
     unsafe {
-        queue_up(&lock, &next);
+        assert!(matches!(arrive(&lock, &next), Arrival::Queued));
         lock.raw.close_for_next();
-        queue_up(&lock, &older);
-        queue_up(&lock, &reader);
+        assert!(matches!(arrive(&lock, &older), Arrival::Queued));
+        assert!(matches!(arrive(&lock, &reader), Arrival::Queued));
     }
     let mut wakes = FewWakes::new();
     let turns = turns(&lock);

@@ -418,7 +418,7 @@ impl<P: PooledPlatform> One<P> {
     pub(super) fn give_up_units(&self, units: usize) {
         self.leave_readers(units - 1);
         // The last one, as a reader that leaves: it may have hidden a free lock from a waiter.
-        let raw = core::ptr::from_ref(self).cast::<super::Raw<Self>>();
+        let raw = super::Raw::<Self>::of(self);
         let before = self.leave(Access::Shared);
         super::Raw::left(raw, before, Access::Shared);
     }

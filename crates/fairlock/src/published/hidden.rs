@@ -139,19 +139,14 @@ impl<P: Platform> RwSem<P> {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { writer, readers, waiters, handoff, writer_phase } = *self;
-        let mut separator = "";
-        let mut say = |is: bool, what: &dyn fmt::Display| {
-            if is {
-                write!(f, "{separator}{what}")?;
-                separator = " ";
-            }
-            Ok(())
-        };
-        say(writer, &"WRITER_LOCKED")?;
-        say(readers > 0, &format_args!("readers={readers}"))?;
-        say(waiters, &"WAITERS")?;
-        say(handoff, &"HANDOFF")?;
-        say(writer_phase, &"WRITER_PHASE")?;
-        say(!writer && readers == 0, &"free")
+        let those: [(bool, &dyn fmt::Display); 6] = [
+            (writer, &"WRITER_LOCKED"),
+            (readers > 0, &format_args!("readers={readers}")),
+            (waiters, &"WAITERS"),
+            (handoff, &"HANDOFF"),
+            (writer_phase, &"WRITER_PHASE"),
+            (!writer && readers == 0, &"free"),
+        ];
+        inspect::write_those(f, &those)
     }
 }

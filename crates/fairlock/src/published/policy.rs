@@ -22,7 +22,7 @@ pub enum ReaderSpin {
     Always,
 }
 
-/// How a lock decides who goes next. Each lock has its own policy; a policy can be a `const`.
+/// How a lock decides which thread goes next. Each lock has its own policy; a policy can be a `const`.
 ///
 /// The presets: [`UNFAIR`](Self::UNFAIR), [`HANDOFF`](Self::HANDOFF), [`NO_READER_SPIN`](Self::NO_READER_SPIN),
 /// [`WRITER_PHASE`](Self::WRITER_PHASE).

@@ -258,7 +258,7 @@ fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
 pub trait RawRwLockExt: RawLock<GuardMarker = GuardMarker> + sealed::Sealed {
     /// The platform that the lock is on.
     type Platform: Platform;
-    /// What says who goes next.
+    /// What says which thread goes next.
     type Policy;
     #[doc(hidden)]
     fn with_policy(policy: Self::Policy) -> Self;
