@@ -277,44 +277,6 @@ struct AttemptsMustBeUsed;
 /// ```
 ///
 /// ```compile_fail,E0133
-/// use fairlock::{
-///     lock::VisibleReaders,
-///     platform::{Native, System},
-/// };
-/// VisibleReaders::<Native>::new().prepare(Native::thread(), 64);
-/// ```
-///
-/// ```compile_fail,E0133
-/// use fairlock::{
-///     lock::VisibleReaders,
-///     platform::{Native, System},
-/// };
-/// VisibleReaders::<Native>::enter(Native::thread(), 64, 7, || true);
-/// ```
-///
-/// ```compile_fail,E0133
-/// use fairlock::{
-///     lock::VisibleReaders,
-///     platform::{Native, System},
-/// };
-/// VisibleReaders::<Native>::new().leave(Native::thread(), 64, 7);
-/// ```
-///
-/// ```compile_fail,E0133
-/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
-/// use fairlock::{lock::VisibleReaders, platform::Native};
-/// let lock = RwSem::new(fairlock::Policy::DEFAULT);
-/// VisibleReaders::<Native>::new().revoke(7, &lock, 1, || true);
-/// ```
-///
-/// ```compile_fail,E0133
-/// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
-/// use fairlock::{lock::VisibleReaders, platform::Native};
-/// let lock = RwSem::new(fairlock::Policy::DEFAULT);
-/// VisibleReaders::<Native>::new().enter_child_of(&lock, 7, false);
-/// ```
-///
-/// ```compile_fail,E0133
 /// fn get<T, M: fairlock::pool::Memory>(pool: fairlock::pool::Pool<u64, T, M>) {
 ///     pool.get(16);
 /// }
@@ -348,8 +310,7 @@ struct AttemptsMustBeUsed;
 /// That is all that is wrong with them:
 ///
 /// ```
-/// use fairlock::lock::VisibleReaders;
-/// use fairlock::platform::{Native, System};
+/// use fairlock::platform::Native;
 /// use fairlock::pool::{Memory, Pool, Pooled};
 ///
 /// let word = std::sync::atomic::AtomicU32::new(1);
@@ -362,20 +323,6 @@ struct AttemptsMustBeUsed;
 ///     RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
 ///     RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
 ///     RwSem::new(fairlock::Policy::DEFAULT).try_unlock_read();
-/// }
-/// let (all, me) = (VisibleReaders::<Native>::new(), Native::thread());
-/// // SAFETY: the record is this thread's, and each lock is new: it has units of the name where they are revoked.
-/// unsafe {
-///     all.prepare(me, 64);
-///     assert!(VisibleReaders::enter(me, 64, 7, || true));
-///     assert!(all.leave(me, 64, 7) == Some(true));
-///     let lock = RwSem::new(fairlock::Policy::DEFAULT);
-///     all.enter_child_of(&lock, 7, false);
-///     lock.read();
-///     VisibleReaders::show(&lock, || true);
-///     if Native::has_process_barrier() {
-///         all.revoke(7, &lock, 0, || true);
-///     }
 /// }
 /// fairlock::wait::Thread::<Native>::park_until(0);
 ///

@@ -182,19 +182,21 @@ impl From<Word> for Snapshot {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { writer, readers, waiters, upgradable, closed, .. } = *self;
-        let those: [(bool, &dyn fmt::Display); 10] = [
-            (writer, &"WRITER"),
-            (readers > 0, &format_args!("readers={readers}")),
-            (upgradable, &"UPGRADABLE"),
-            (waiters, &"WAITERS"),
-            (closed, &"CLOSED"),
-            (self.readers_turn, &"READERS_TURN"),
-            (self.wake_next, &"WAKE_NEXT"),
-            (self.visible, &"VISIBLE"),
-            (self.known, &"KNOWN"),
-            (!writer && readers == 0, &"free"),
-        ];
-        inspect::write_those(f, &those)
+        inspect::write_those(
+            f,
+            &[
+                (writer, &"WRITER"),
+                (readers > 0, &format_args!("readers={readers}")),
+                (upgradable, &"UPGRADABLE"),
+                (waiters, &"WAITERS"),
+                (closed, &"CLOSED"),
+                (self.readers_turn, &"READERS_TURN"),
+                (self.wake_next, &"WAKE_NEXT"),
+                (self.visible, &"VISIBLE"),
+                (self.known, &"KNOWN"),
+                (!writer && readers == 0, &"free"),
+            ],
+        )
     }
 }
 

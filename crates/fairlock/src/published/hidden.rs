@@ -139,14 +139,16 @@ impl<P: Platform> RwSem<P> {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { writer, readers, waiters, handoff, writer_phase } = *self;
-        let those: [(bool, &dyn fmt::Display); 6] = [
-            (writer, &"WRITER_LOCKED"),
-            (readers > 0, &format_args!("readers={readers}")),
-            (waiters, &"WAITERS"),
-            (handoff, &"HANDOFF"),
-            (writer_phase, &"WRITER_PHASE"),
-            (!writer && readers == 0, &"free"),
-        ];
-        inspect::write_those(f, &those)
+        inspect::write_those(
+            f,
+            &[
+                (writer, &"WRITER_LOCKED"),
+                (readers > 0, &format_args!("readers={readers}")),
+                (waiters, &"WAITERS"),
+                (handoff, &"HANDOFF"),
+                (writer_phase, &"WRITER_PHASE"),
+                (!writer && readers == 0, &"free"),
+            ],
+        )
     }
 }

@@ -27,7 +27,7 @@
 //!
 //! # How many readers there can be
 //!
-//! There can be [`READERS_LIMIT`] readers: at that count `READFAIL` is set. A reader stays only if
+//! There can be `READERS_LIMIT` readers: at that count `READFAIL` is set. A reader stays only if
 //! there was room ([`Word::has_room`]) in the word that it found when it added itself. A reader
 //! that was counted before (it waited, or was granted the lock) checks the word at some time after
 //! that. A reader that finds no room takes its count back. So the word counts the readers that

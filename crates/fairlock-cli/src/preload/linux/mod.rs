@@ -255,6 +255,9 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 static CHILD: AtomicI32 = AtomicI32::new(0);
 /// A signal that came before the program ran.
 static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// Beside the number of a signal that the terminal sends to a group.
+const TO_THE_GROUP: i32 = 1 << 8;
 /// The last signal that came.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 
@@ -320,10 +323,7 @@ fn wait(mut child: Child) -> Result<ExitStatus, Error> {
     // SeqCst, as in the handler: each of the two stores one variable and then loads the other, and
     // one of them must see the other's store.
     CHILD.store(child.id() as i32, Ordering::SeqCst);
-    let early = EARLY.load(Ordering::SeqCst);
-    if early != 0 {
-        pass_on(early);
-    }
+    pass_on(EARLY.load(Ordering::SeqCst));
     let ended = child.wait();
     CHILD.store(0, Ordering::SeqCst);
     ended.map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))
@@ -333,22 +333,22 @@ extern "C" fn came(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     CAUGHT.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel passes it to a handler that was set with SA_SIGINFO.
     let from_the_kernel = unsafe { (*info).si_code } > 0;
-    // What the terminal sends, it sends to all processes of the group in its foreground, which a program may
-    // have left; but that of a hang-up only to the first of them.
-    // SAFETY: a number, and none.
-    let in_our_group = || unsafe { libc::getpgid(CHILD.load(Ordering::SeqCst)) == libc::getpgrp() };
-    if from_the_kernel && [SIGINT, SIGQUIT].contains(&signal) && in_our_group() {
-        return;
-    }
+    let to_the_group = from_the_kernel && [SIGINT, SIGQUIT].contains(&signal);
+    let signal = if to_the_group { signal | TO_THE_GROUP } else { signal };
+    EARLY.store(signal, Ordering::SeqCst);
     pass_on(signal);
 }
 
+/// Sends the program the signal, if there is one, once there is the program. What the terminal sent, it sent to all
+/// processes of the group in its foreground, which the program may have left; a hang-up only to the first of them.
 fn pass_on(signal: libc::c_int) {
-    EARLY.store(signal, Ordering::SeqCst);
     let child = CHILD.load(Ordering::SeqCst);
-    if child != 0 {
+    // SAFETY: a number, and none.
+    let has_it =
+        || signal & TO_THE_GROUP != 0 && unsafe { libc::getpgid(child) == libc::getpgrp() };
+    if signal != 0 && child != 0 && !has_it() {
         // SAFETY: both arguments are numbers. Until the child has been waited for, its id is no
         // other process's.
-        unsafe { libc::kill(child, signal) };
+        unsafe { libc::kill(child, signal & !TO_THE_GROUP) };
     }
 }
