@@ -29,6 +29,16 @@ fn fairlock() -> Command {
         command.env_remove(variable);
     }
     command.env("FAIRLOCK_LIBRARY", library());
+    let default = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: numbers.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // A shell has what it starts in the background ignore these, and so its children.
+    // SAFETY: only system calls.
+    unsafe { command.pre_exec(default) };
     command
 }
 
