@@ -90,6 +90,10 @@ pub enum Fault {
     DropsAwaited,
     /// The waiter that is next sleeps without naps behind the holder of a mutex that does not know that somebody waits.
     SleepsUnseen,
+    /// A thread that has slept for the queue lock takes it as one that nobody else sleeps for.
+    ClaimsAlone,
+    /// A thread sleeps again for the queue lock, and it still seems to be awake.
+    ClaimsForEver,
 
     // Visible readers.
     /// A thread that revokes a name skips the barrier.

@@ -167,7 +167,7 @@ fn disjoint_ranges_scale_with_the_cpus() {
 }
 
 /// As many threads as CPUs read, and a read in a hundred is a write: a thread that sleeps leaves its CPU to nobody. (All
-/// slept who waited for more than a microsecond.) Most of those that do sleep, sleep at the lock of the queue.
+/// slept who waited for more than a microsecond.)
 #[test]
 fn who_waits_beside_idle_cpus_stays_awake() {
     let machine = Machine::builtin("cascade_lake_96").unwrap();
@@ -198,5 +198,5 @@ fn who_waits_beside_idle_cpus_stays_awake() {
     }
     let report = simulation.run_for(10_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
     let sleeps: u64 = report.threads.iter().map(|thread| thread.sleeps).sum();
-    assert!(sleeps * 15 < operations.get(), "{sleeps} sleeps, {} operations", operations.get());
+    assert!(sleeps * 20 < operations.get(), "{sleeps} sleeps, {} operations", operations.get());
 }

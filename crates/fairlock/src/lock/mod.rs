@@ -62,7 +62,7 @@
 //! |---|---|
 //! | the bits, and what they say; their memory | `word`, `words` |
 //! | the locks | `rwlock`, `upgrade`, `mutex` |
-//! | a word and its slot: finding, leaving, waking | `raw`, `slot` |
+//! | a word and its slot: finding, leaving, waking | `raw`, `slot`, `queue_lock` |
 //! | past the queue; awake, queued; whose turn it is | `steal`, `wait`, `turn` |
 //! | how long a tenure is; whether threads share the lock or take turns | `clock`, `mode` |
 //! | what threads tell each other without the queue lock; what a thread remembers | `holder`, `local` |
@@ -86,6 +86,9 @@ mod mutex;
 mod mutex_loom;
 mod outside;
 mod policy;
+mod queue_lock;
+#[cfg(all(test, fairlock_loom))]
+mod queue_lock_loom;
 mod raw;
 mod rwlock;
 #[cfg(all(test, fairlock_loom))]

@@ -20,6 +20,7 @@ use super::clock::TenureClock;
 use super::holder::Holder;
 use super::mode::Modes;
 use super::policy::{Policy, TenureShape};
+use super::queue_lock::QueueLock;
 use super::visible::VisibleReaders;
 use crate::events;
 use crate::platform::{Atomic, ConstZero, Platform};
@@ -209,8 +210,8 @@ impl<P: Platform> Slot<P> {
         }
         self.holder.begin();
         self.holder.set_queued(0);
+        self.queue_lock.enter_child();
         // Relaxed: whoever uses the slot comes after the caller by other means.
-        self.queue_lock.0.store(FREE, Ordering::Relaxed);
         self.process.store(fork::number(), Ordering::Relaxed);
     }
 
@@ -351,62 +352,5 @@ impl<P: Platform> Pooled for Slot<P> {
     #[inline(always)]
     fn link(&self) -> (u32, &P::AtomicU32) {
         (self.index, &self.next)
-    }
-}
-
-/// The lock of a queue: a thread that finds it taken spins for a moment, and then sleeps. It is in memory that is never
-/// freed.
-pub(super) struct QueueLock<P: System>(P::AtomicU32);
-
-const FREE: u32 = 0;
-const TAKEN: u32 = 1;
-/// Somebody may sleep.
-const AWAITED: u32 = 2;
-
-/// How long a thread spins for a queue lock before it sleeps: longer than its holder takes to queue a thread and to wake
-/// another. In ns; compared with the time since it found the lock taken.
-const SPIN_NS: u64 = 4_000;
-
-impl<P: System> QueueLock<P> {
-    fn new() -> Self {
-        Self(P::AtomicU32::new(FREE))
-    }
-
-    #[inline]
-    fn lock(&self) {
-        if !self.try_lock() {
-            self.lock_slow();
-        }
-    }
-
-    #[inline(always)]
-    fn try_lock(&self) -> bool {
-        // Acquire: owns the lock on success.
-        self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    #[cold]
-    fn lock_slow(&self) {
-        while P::spin_until(&self.0, SPIN_NS, |word| word == FREE) {
-            if self.try_lock() {
-                return;
-            }
-        }
-        // Acquire: as above. AWAITED, as others may sleep.
-        while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
-            P::wait(&self.0, AWAITED, None, false);
-        }
-    }
-
-    #[inline]
-    fn unlock(&self) {
-        // Release: what was done under the lock comes before what the next owner does.
-        if self.0.swap(FREE, Ordering::Release) == AWAITED {
-            P::wake_one(&self.0);
-        }
-    }
-
-    fn is_locked(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != FREE
     }
 }

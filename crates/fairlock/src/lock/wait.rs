@@ -240,13 +240,22 @@ impl<W: Words> Raw<W> {
                 return Err(WaitError::TooManyReaders);
             }
             let queued = self.with_slot(|q, slot| {
+                // Many short attempts are over before they have the queue lock: they take it once, not twice.
+                if let Some(error) = context.expired(W::P::now) {
+                    return Some(Err(error));
+                }
                 let turns = Turns { lock: self, slot };
                 // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
                 // below is after `take` or after `leave`.
-                unsafe { turns.arrive(q, &waiter, &mut wakes) }.map(|arrival| (slot, arrival))
+                let arrival = unsafe { turns.arrive(q, &waiter, &mut wakes) };
+                arrival.map(|arrival| Ok((slot, arrival)))
             });
             match queued {
-                Ok(queued) => break queued,
+                Ok(Ok(queued)) => break queued,
+                Ok(Err(error)) => {
+                    self.note_age(arrived);
+                    return self.try_last(access, error, priority);
+                }
                 Err(odd) if self.0.enter_odd(odd, access) => return Ok(()),
                 Err(_) => {}
             }
@@ -258,10 +267,15 @@ impl<W: Words> Raw<W> {
         let turns = Turns { lock: self, slot };
         let result = context.listed(me, || turns.wait_queued(&waiter, context));
         if result.is_err() {
-            let now = W::P::now();
-            me.lock.ages.note(self.id(), now.saturating_sub(arrived), now);
+            self.note_age(arrived);
         }
         result
+    }
+
+    /// The calling thread gives up, which has waited for the lock as if since `arrived`.
+    fn note_age(&self, arrived: u64) {
+        let now = W::P::now();
+        W::P::thread().lock.ages.note(self.id(), now.saturating_sub(arrived), now);
     }
 
     /// Waits until the calling thread, whose waiter this is, has the lock. Another thread queues the waiter, or is just about to.

@@ -41,8 +41,9 @@ forward_atomic!(AtomicUsize, usize);
 forward_atomic!(AtomicU32, u32);
 forward_atomic!(AtomicU64, u64);
 
+/// Threads that sleep, in the order in which they fell asleep: the address of the word, and that of the thread's record.
 struct Sleepers {
-    lock: Mutex<()>,
+    asleep: Mutex<Vec<(usize, usize)>>,
     changed: Condvar,
 }
 
@@ -52,7 +53,7 @@ const STEP_NS: u64 = 30_000;
 
 loom::lazy_static! {
     static ref CLOCK: Clock = Clock::new(0);
-    static ref SLEEPERS: Sleepers = Sleepers { lock: Mutex::new(()), changed: Condvar::new() };
+    static ref SLEEPERS: Sleepers = Sleepers { asleep: Mutex::new(Vec::new()), changed: Condvar::new() };
 }
 
 loom::lazy_static! {
@@ -136,17 +137,26 @@ unsafe impl System for Loom {
                 None => WaitOutcome::Interrupted,
             };
         }
-        let mut guard = SLEEPERS.lock.lock().unwrap();
-        // No spurious wake-ups: one meant for another word would hide that this thread's was lost.
-        while word.load(Ordering::Acquire) == expected {
-            guard = SLEEPERS.changed.wait(guard).unwrap();
+        let mut asleep = SLEEPERS.asleep.lock().unwrap();
+        if word.load(Ordering::Acquire) != expected {
+            return WaitOutcome::Woken;
+        }
+        let own = (core::ptr::from_ref(word).addr(), Self::thread_hint());
+        asleep.push(own);
+        // No spurious wake-ups, and none for another thread's: they would hide that this thread's was lost.
+        while asleep.contains(&own) {
+            asleep = SLEEPERS.changed.wait(asleep).unwrap();
         }
         WaitOutcome::Woken
     }
 
-    fn wake_one(_word: &AtomicU32) {
-        drop(SLEEPERS.lock.lock().unwrap());
-        SLEEPERS.changed.notify_all();
+    fn wake_one(word: &AtomicU32) {
+        let word = core::ptr::from_ref(word).addr();
+        let mut asleep = SLEEPERS.asleep.lock().unwrap();
+        if let Some(first) = asleep.iter().position(|&(slept_for, _)| slept_for == word) {
+            asleep.remove(first);
+            SLEEPERS.changed.notify_all();
+        }
     }
 
     fn thread() -> &'static Thread<Self> {
