@@ -168,6 +168,7 @@ impl<P: System> Shown<P> {
     /// The calling thread has cleared the place, in which a scan may have seen its reader before: whether that has left, and is
     /// not counted.
     #[cold]
+    #[inline(never)]
     pub(super) fn settle(&self, place: usize) -> bool {
         let mark = 1 << place;
         let mut moved = self.moved.load(Ordering::Relaxed);
@@ -194,6 +195,7 @@ impl<P: System> Shown<P> {
     }
 
     /// The calling thread shows this name no longer, wherever it does.
+    #[inline(never)] // a user's `drop` is not to have it
     pub(super) fn forget(&self, name: u64) {
         if self.is_ready() {
             self.begin_change();
