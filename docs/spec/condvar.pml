@@ -22,6 +22,8 @@
 bool due;               /* the thread has told another, and is to wake it */
 /* A step that the trace may have together with the next one. */
 #define MAY_SEE ; if :: c_code { trace_step(Pthread->me, 'C', 'x'); } :: true fi
+/* A thread that wakes itself makes no event. */
+#define SEES_WAKE ; c_code { if (Pthread->told != Pthread->me) trace_step(Pthread->me, 'U', '0' + Pthread->told); }
 #define gives_up may_give_up
 /* How the mutex is held, and by whom, is not in the trace. */
 #define can_queue true
@@ -29,6 +31,7 @@ bool due;               /* the thread has told another, and is to wake it */
 #else
 #define SEES(kind, flag)
 #define MAY_SEE
+#define SEES_WAKE
 #define free_to_move
 #define LISTS 1
 #define at_once 1
@@ -177,7 +180,7 @@ inline wake(who) {
     atomic { told = who; due = true };
 #endif
     d_step { assert(frame[who]); if :: MUTANT == 9 -> token[who] = true :: else -> state[who] = WOKEN fi SEES('C', 'x') };
-    d_step { if :: MUTANT == 9 -> state[who] = WOKEN :: else -> token[who] = true fi SEES('U', '0' + Pthread->told) }
+    d_step { if :: MUTANT == 9 -> state[who] = WOKEN :: else -> token[who] = true fi SEES_WAKE }
 #ifdef TRACE
     ; due = false
 #endif
@@ -284,9 +287,18 @@ inline enqueue() {
         queue[waiting] = me; waiting++; state[me] = WAITING; frame[me] = true; waits[me] = true SEES('C', 'x') }
 }
 
+/* `Notice::wake_up_to_this`: those that were to wake this thread may not run. */
+inline wake_up_to_this() {
+    do
+    :: state[me] == NOTIFIED && MUTANT == 11 -> state[me] = WOKEN
+    :: state[me] == NOTIFIED && MUTANT != 11 && listed[whose[me] - 1] > 0 -> wake_next_listed((whose[me] - 1))
+    :: else -> break
+    od
+}
+
 /* `wait_within`: `gave_up` says how it ended. */
 inline wait() {
-    gave_up = false; ended = false;
+    gave_up = false; ended = false; late = false;
     if :: MUTANT != 1 -> enqueue() :: else fi;
 #ifdef TRACE
     waited = true;
@@ -297,7 +309,7 @@ inline wait() {
     do
     :: state[me] == WOKEN -> break
     :: ended ->         /* `give_up`: what ends the wait after a notification comes too late */
-        d_step { ended = false;
+        d_step { ended = false; late = (state[me] == NOTIFIED && whose[me] > 0);
             if
             :: state[me] == WAITING || MUTANT == 2 ->
                 assert(!given[me]);
@@ -306,9 +318,10 @@ inline wait() {
                 waiting--; queue[waiting] = 0; k = 0; gave_up = true
             :: else
             fi SEES('C', 'x') };
-        if :: gave_up -> break :: else fi
+        if :: gave_up -> break :: !gave_up && late -> wake_up_to_this() :: else fi;
+        late = false
     :: !ended && state[me] != WOKEN ->
-        may_end = (state[me] == WAITING && gives_up);
+        may_end = (state[me] != WOKEN && gives_up);
 endsleep:
         if      /* the monitor says who may sleep for ever */
 #ifndef TRACE
@@ -345,7 +358,7 @@ endsleep:
 #ifdef TRACE
 proctype thread(byte me) free_to_move {
     byte k, whom, some, count, before, all[N], left[N], told, at_once;
-    bool call, seats, ended, may_end, gave_up, waited, wakes;
+    bool call, seats, ended, late, may_end, gave_up, waited, wakes;
     do
     :: lock();
         do
@@ -415,7 +428,7 @@ static void set_state(const char *text)
 
 proctype waiter(byte me) {
     byte k, whom;
-    bool call, ended, may_end, gave_up, wakes;
+    bool call, ended, late, may_end, gave_up, wakes;
     do
     :: break
     :: lock();
