@@ -25,6 +25,12 @@ use crate::wait::{Access, Wait, WaitContext, WaitError};
 /// | `write` | never; `read` and `read_recursive` panic if no more readers can be counted |
 /// | `try_write` | with `false`, immediately |
 /// | `write_with` | as its [`Wait`] says; the methods that read, also with [`TooManyReaders`](WaitError::TooManyReaders) |
+///
+/// # Slots
+///
+/// A lock has a slot of a pool while threads wait for it. Where a thread has to wait for a lock without one, and the system
+/// has no memory for it, or 134 million locks have one, the method panics; `try_write` and the like wait for nobody, and do not. A
+/// lock with a policy or events of its own needs one from its first use, by any method.
 pub struct RawRwLock<P: PooledPlatform> {
     pub(super) raw: Raw<One<P>>,
     id: Id,
@@ -183,7 +189,9 @@ impl<P: PooledPlatform> RawRwLock<P> {
         }
     }
 
-    /// Takes the lock for writing if that needs no waiting. Never blocks.
+    /// Takes the lock for writing if that needs no waiting. It never waits for another thread's section; but if the lock is
+    /// [visible](Self::show_readers), the call ends that first, by `membarrier` and a look at each thread's record, which may take tens of
+    /// microseconds.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_write(&self) -> bool {

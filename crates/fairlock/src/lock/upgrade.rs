@@ -103,6 +103,9 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// Turns the lock held upgradably into one held for writing; blocks until the other readers have left. No other
     /// writer gets in between.
     ///
+    /// # Panics
+    /// If other readers are inside, and [no slot](super::RawRwLock#slots) is to be had.
+    ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing. A thread that holds it for reading, too, waits for
     /// itself.
@@ -136,7 +139,14 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
     pub unsafe fn upgrade_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
-        if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(&wait.begin()) }
+        let tries = || unsafe { self.try_upgrade() };
+        if tries() {
+            return Ok(());
+        }
+        let context = wait.begin();
+        let Some(error) = context.expired(P::now) else { return self.upgrade_slow(&context) };
+        // It does not turn readers away: that would be for nothing. Its last act is a try.
+        tries().then_some(()).ok_or(error)
     }
 
     /// Others are inside.

@@ -36,6 +36,19 @@ fn readers_that_a_lock_without_a_slot_counts_are_waited_for() {
     assert_eq!(lock.into_inner(), 3);
 }
 
+/// Else it would turn readers away for an instant, for nothing.
+#[test]
+fn an_upgrade_whose_time_is_over_only_tries() {
+    let lock = RwLock::new(1);
+    let reader = lock.read();
+    let guard = lock.upgradable_read();
+    let guard = Guard::try_upgrade_for(guard, Duration::ZERO).err().unwrap();
+    // SAFETY: only looks.
+    assert!(!unsafe { lock.raw() }.has_slot());
+    drop(reader);
+    assert!(Guard::try_upgrade_for(guard, Duration::ZERO).is_ok());
+}
+
 #[test]
 fn nothing_is_written_between_read_and_upgrade() {
     let lock = RwLock::new(0);
@@ -139,11 +152,13 @@ fn a_queued_reader_joins_when_the_writer_before_it_gives_up() {
     let lock = &RwLock::new(0);
     scope(|s| {
         let guard = lock.upgradable_read();
-        s.spawn(|| assert!(lock.try_write_for(Duration::from_millis(200)).is_none()));
+        let writer = s.spawn(|| assert!(lock.try_write_for(Duration::from_millis(200)).is_none()));
         until(|| lock.has_waiters());
         s.spawn(|| drop(lock.upgradable_read()));
         let readers = [(); 3].map(|()| s.spawn(|| lock.try_read_for(PATIENCE).is_some()));
         assert_eq!(readers.map(|reader| reader.join().unwrap()), [true; 3]);
+        // They may have come in before the writer closed the lock.
+        join(writer);
         drop(guard);
     });
 }
