@@ -246,6 +246,9 @@ impl<P: PooledPlatform> Words for Two<P> {
 }
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
+///
+/// It has a slot of a pool while threads wait for it. Where a thread has to wait for one without, and no slot is to be had, it panics, as
+/// at a [`RawRwLock`](super::RawRwLock#slots).
 pub struct RawMutex<P: PooledPlatform> {
     raw: Raw<Two<P>>,
 }
@@ -301,7 +304,8 @@ impl<P: PooledPlatform> RawMutex<P> {
         true
     }
 
-    /// Takes the lock if that needs no waiting. Never blocks.
+    /// Takes the lock if that needs no waiting. Never blocks. It may also fail while another thread that has just come finds that it is
+    /// not its turn: that thread holds the lock for some instructions.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {

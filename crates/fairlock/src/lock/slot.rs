@@ -6,11 +6,14 @@
 //! | R2 | A name is put into a word and taken out of it only under that slot's queue lock. |
 //! | R3 | To use a slot, a thread reads its name in the word, takes the queue lock, and reads the word again. If the name is another, it begins again. |
 //! | R4 | A queued thread is inside a method of the lock. So under the queue lock, while the slot says that it belongs to a lock and somebody is queued, that lock's memory exists. |
-//! | R6 | A name is dropped only when nobody waits: by a holder, on its way in (a mutex reads the name before it leaves). |
+//! | R6 | A name is dropped only when nobody waits: by a holder, on its way in (a mutex reads the name before it leaves); or by any thread, of a lock whose release reads the name in the step in which it leaves. |
 //!
 //! In the child of a fork the slots of the parent are nobody's: threads that the child does not have may be queued
 //! there, or hold the queue lock. A slot knows its process, and a lock of the child whose word names a slot of the
-//! parent forgets that name ([`Words::forget_queue`](super::words::Words::forget_queue)), whoever comes first.
+//! parent forgets that name ([`Words::forget_queue`](super::words::Words::forget_queue)), whichever thread comes first.
+//! Who is inside is not forgotten: it may be the thread that forked. So a thread of the parent that had counted itself in at
+//! the fork, and would have left again, stays counted in the child, and the lock is held there for ever: a reader that was turned
+//! away, a thread that had found that it was not its turn, or one that was just taking back the name of a visible lock.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

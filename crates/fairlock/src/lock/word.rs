@@ -13,7 +13,7 @@
 //! | 32 | `WAITERS` | the queue is not empty | the first waiter | the thread that takes out the last one |
 //! | 33 | `CLOSED` | no stealing: the waiter that is next gets the lock when those inside have left | any thread, with `WAITERS` in the same step | that waiter, or the thread that takes out the last one |
 //! | 34 | `READERS_TURN` | it is the readers' tenure: readers join those inside past the queue | under the queue lock | under the queue lock |
-//! | 35 | `KNOWN` | of a mutex: the holder knows that somebody may wait, and releases by a read-modify-write | a holder | a later holder, if nobody waits |
+//! | 35 | `KNOWN` | of a mutex: the holder knows that somebody may wait, and releases by a read-modify-write | a holder | a later holder, if nobody waits; and with the name |
 //! | 36-63 | name | the slot that has the queue; zero: the lock has none | under that slot's queue lock | a holder, under that slot's queue lock, if nobody waits |
 //!
 //! A visible lock has a number that no lock had before in bits 5-7 and 32-63, and its count is higher by [`HELD`].

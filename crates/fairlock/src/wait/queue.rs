@@ -56,7 +56,7 @@ impl Access {
 /// | WAITING | queued | a holder of the queue lock |
 /// | NEXT | queued, and first in line: watches the lock | a holder of the queue lock |
 /// | INVITED | queued reader that may join the readers inside | the waiter, under the queue lock |
-/// | GRANTED | out of the queue, owns the lock | nobody: final |
+/// | GRANTED | out of the queue, owns the lock; not of the default locks, whose waiters take the lock themselves | nobody: final |
 ///
 /// Only a holder of the queue lock stores the state; the waiter reads it
 /// without. Once GRANTED is stored nobody else touches the waiter.
