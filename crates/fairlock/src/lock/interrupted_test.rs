@@ -12,6 +12,7 @@ use super::word::HELD;
 use super::{PooledPlatform, RawRwLock, Shown, Slots, VisibleReaders};
 use crate::platform::{Atomic, ConstZero, System, Thread, WaitOutcome};
 use crate::pool::Heap;
+use crate::wait::{Access, Waiter};
 
 struct Interrupted;
 type Lock = RawRwLock<Interrupted>;
@@ -21,6 +22,8 @@ std::thread_local! {
     static THREAD: Cell<&'static Thread<Interrupted>> = Cell::new(leak(Thread::new()));
     static READERS: Cell<&'static VisibleReaders<Interrupted>> = Cell::new(leak(VisibleReaders::new()));
     static STEPS: Cell<usize> = const { Cell::new(0) };
+    /// What the clock says, and how far it goes at each look.
+    static CLOCK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     /// What happens, and before which step.
     static EVENTS: RefCell<Vec<Event>> = const { RefCell::new(Vec::new()) };
 }
@@ -93,7 +96,9 @@ unsafe impl System for Interrupted {
     fn pause() {}
 
     fn now() -> u64 {
-        0
+        let (now, tick) = CLOCK.get();
+        CLOCK.set((now + tick, tick));
+        now
     }
 
     fn wait(_: &AtomicU32, _: u32, _: Option<u64>, _: bool) -> WaitOutcome {
@@ -101,7 +106,7 @@ unsafe impl System for Interrupted {
     }
 
     fn wake_one(_: &AtomicU32) {
-        unreachable!("nobody waits")
+        assert!(std::thread::panicking(), "nobody waits");
     }
 
     fn thread() -> &'static Thread<Self> {
@@ -278,6 +283,34 @@ fn a_signal_handler_between_any_two_steps_of_a_reader_leaves_no_reader_behind_an
                     break;
                 }
             }
+        }
+    }
+}
+
+/// A release that wakes the waiter that is next takes the queue lock. Where a handler has interrupted its own thread under
+/// that lock, it would wait for ever: the documentation forbids it.
+#[test]
+#[should_panic(expected = "an attempt waits")]
+fn a_signal_handler_that_leaves_a_lock_whose_queue_its_thread_changes_waits_for_that_thread() {
+    THREAD.set(leak(Thread::new()));
+    CLOCK.set((0, 1_000));
+    let waiter = || leak(Waiter::new(Access::Exclusive, THREAD.get(), 0, 0));
+    for at in 0.. {
+        let lock: &Lock = leak(Lock::new_const());
+        lock.read();
+        let queue = |waiter: &Waiter<Interrupted>| {
+            // SAFETY: each is queued once, and stays where it is.
+            unsafe { lock.raw.queue_sleeping_writer(waiter) };
+        };
+        queue(waiter());
+        // SAFETY: taken above.
+        let leaves = Rc::new(move || unsafe { lock.unlock_read() });
+        STEPS.set(0);
+        let mut coming: Vec<Event> = std::vec![(at, leaves as Rc<dyn Fn()>)];
+        interrupted(&mut coming, || queue(waiter()));
+        // The queueing is over before this step.
+        if !coming.is_empty() {
+            break;
         }
     }
 }

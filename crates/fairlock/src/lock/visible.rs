@@ -47,6 +47,10 @@
 //! writer then may need comes from memory that the interrupted thread may have locked: a handler may read, and must not
 //! write.) To put the record on the list is a change, too.
 //!
+//! All this is about locks that stay visible. Where threads wait, a release that sees `WAKE_NEXT` takes the queue lock. If the
+//! handler interrupted its thread under that queue lock, it waits for ever: so a handler must not release a lock that its
+//! thread is about to write or waits for.
+//!
 //! # Orderings
 //!
 //! The reader's store to the place and its load that follows are ordered by [`light_fence`](crate::system::System), which
