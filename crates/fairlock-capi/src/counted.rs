@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use fairlock::stats::{Access, Statistics, Want};
 
-use crate::caller::{self, Caller};
+use crate::caller::Caller;
 use crate::errno::{Errno, kept};
 
 /// A lock, with statistics if it has a name. What takes it and leaves it is here; all else is the lock's.
@@ -24,10 +24,7 @@ impl<L> Counted<L> {
         if self.statistics.get().is_some() {
             return Err(Errno::BUSY);
         }
-        kept(|| {
-            fairlock::stats::name_addresses(caller::name);
-            self.statistics.make(name);
-        });
+        kept(|| _ = self.statistics.make(name));
         Ok(())
     }
 

@@ -931,22 +931,3 @@ fn a_record_is_reported_on_and_compared() {
         assert!(output.status.code() == Some(2) && said.contains("record"), "{said}");
     }
 }
-
-/// A program with a named lock of `fairlock`: this test, where a run records.
-#[test]
-fn locks_with_a_name_are_in_the_report() {
-    use fairlock::stats::NamedExt;
-
-    if std::env::var_os("FAIRLOCK_PROFILE").is_some() {
-        let lock = fairlock::Mutex::named("sessions", 0);
-        (0..42).for_each(|_| *lock.lock() += 1);
-        return;
-    }
-    let program = std::env::current_exe().unwrap();
-    let args = [program.to_str().unwrap(), "--exact", "locks_with_a_name_are_in_the_report"];
-    let text = stderr(&run(&[&["--observe", "--"], &args[..]].concat()));
-    assert!(text.contains("\nlocks with a name, of process "), "{text}");
-    let row = text.lines().find(|line| line.starts_with("sessions ")).expect("a row");
-    assert!(row.contains(" write ") && row.contains(" 42 "), "{text}");
-    assert!(!text.contains("no record"), "{text}");
-}

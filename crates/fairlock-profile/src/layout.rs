@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// A new file is so long, or shorter where no file may be. It is sparse.
@@ -57,6 +57,9 @@ pub struct Header {
     pub began_unix_ns: u64,
     /// When the process exited; zero as long as it runs, and if it was ended in another way.
     pub ended_ns: AtomicU64,
+    /// When everything in the file was so, if a program wrote it as a whole; zero: the file is written while the program
+    /// runs.
+    pub as_of_ns: u64,
     /// So many bytes of the file are in use; what is behind them is nothing.
     pub used: AtomicU64,
     /// Acquisitions and waits that are not in the record: there was no room for them, or they were in a
@@ -87,6 +90,8 @@ pub enum ChunkKind {
     /// Text: lines of `/proc/PID/maps`. [`Chunk::first`] says how often code had been unloaded by
     /// then: the last chunk of each such number has everything.
     Modules = 7,
+    /// [`NameEntry`], each with its text: the chunk's `used` counts bytes.
+    Names = 8,
 }
 
 /// What precedes the entries.
@@ -127,10 +132,12 @@ pub mod kind {
     pub const SEMAPHORE: u32 = 8;
     /// A number at which a thread waited by the system call `futex` itself.
     pub const FUTEX: u32 = 9;
+    /// A lock of the crate `fairlock` or of libfairlock that has a name.
+    pub const NAMED: u32 = 10;
 
     /// Whether somebody may hold it, whom others wait for.
     pub fn is_lock(kind: u32) -> bool {
-        kind < CONDITION
+        kind < CONDITION || kind == NAMED
     }
 }
 
@@ -285,6 +292,8 @@ pub mod side {
     pub const GIVEN_UP: u32 = 2;
     /// Not a wait, but a release while others waited.
     pub const HELD: u32 = 4;
+    /// Added to it: the wait may end without a release, so it is part of no deadlock.
+    pub const CAN_END: u32 = 8;
 }
 
 /// All waits for one lock at one place; or what others have waited while it was held, by the
@@ -304,7 +313,8 @@ pub struct PlaceEntry {
     pub waited_ns: AtomicU64,
 }
 
-/// A thread, or one that has its place now.
+/// A thread, or one that has its place now. Where threads count nothing by themselves, an entry ends
+/// before `notes`: [`Chunk::entry`] says so.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ThreadEntry {
@@ -403,6 +413,33 @@ pub struct Cell {
     /// for as far as the thread knows.
     pub contended: AtomicU32,
 }
+
+/// A name. As many bytes of text follow, and zeros until the next multiple of eight.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct NameEntry {
+    /// See [`name_of`].
+    pub kind: u32,
+    /// Of what.
+    pub number: u32,
+    /// Of a place: the line.
+    pub line: u32,
+    /// The length of the text.
+    pub length: u32,
+}
+
+/// What a name belongs to.
+pub mod name_of {
+    /// A lock: its number.
+    pub const LOCK: u32 = 1;
+    /// A place in a source file, in place of a stack: a number with the bit [`LINE`](super::LINE), and the file's name.
+    pub const PLACE: u32 = 2;
+    /// A thread: its number in the kernel.
+    pub const THREAD: u32 = 3;
+}
+
+/// In the number of a stack: it is the place of a [`NameEntry`].
+pub const LINE: u32 = 1 << 31;
 
 /// A stack: its depth, and so many [frames](frame) behind it, the innermost first.
 #[repr(C, align(8))]

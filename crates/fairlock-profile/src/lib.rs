@@ -4,6 +4,9 @@
 //! nothing is lost when the program is killed, calls `exec` or crashes; whoever reads it meanwhile
 //! sees counts that do not quite belong together.
 //!
+//! A program with locks of the crate `fairlock` or of libfairlock that have names writes such a record of them, too, each
+//! second as a whole ([`Record::to_bytes`]): `PID.named`. A reader [joins](Record::join) the two.
+//!
 //! # The file
 //!
 //! A [`Header`](layout::Header), then chunks one behind the other, each a
@@ -19,11 +22,13 @@
 use fairlock_testing as _; // the watchdog
 
 pub mod buckets;
+mod join;
 pub mod layout;
 mod now;
 mod read;
 mod record;
+mod write;
 
 pub use now::Held;
 pub use read::{Error, load, load_file};
-pub use record::{Asleep, AtPlace, Contention, Holding, Lock, Module, Record, Thread, Wait};
+pub use record::{Asleep, AtPlace, Contention, Holding, Line, Lock, Module, Record, Thread, Wait};

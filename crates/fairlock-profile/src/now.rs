@@ -41,8 +41,11 @@ impl Record {
             let of_lock = thread.holds.iter().filter(|holding| holding.lock == lock);
             of_lock.map(|holding| (thread.tid, holding))
         });
-        // Each thread clears its own when it releases the lock.
-        let known = holds.max_by_key(|(_, holding)| (holding.since_ns, holding.stack));
+        // Each thread clears its own when it releases the lock. Of several readers, one that waits itself is what the
+        // others wait for.
+        let waits = |tid| self.thread(tid).is_some_and(|thread| thread.asleep.is_some());
+        let known =
+            holds.max_by_key(|(tid, holding)| (waits(*tid), holding.since_ns, holding.stack));
         let held = |thread, since_ns, is_exact, stack| {
             let mut firsts =
                 self.threads.iter().filter(|it| it.tid == thread).flat_map(|it| &it.firsts);
@@ -157,7 +160,7 @@ impl Record {
             self.threads.iter().enumerate().map(|(at, thread)| (thread.tid, at)).collect();
         let mut holders = HashMap::new();
         let mut next = |at: usize| -> Option<usize> {
-            let lock = self.threads[at].asleep.as_ref()?.lock;
+            let lock = self.threads[at].asleep.as_ref().filter(|asleep| !asleep.can_end)?.lock;
             let held = *holders.entry(lock).or_insert_with(|| self.held_now(lock));
             places.get(&held?.thread).copied()
         };

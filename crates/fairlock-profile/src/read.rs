@@ -10,10 +10,16 @@ use std::path::Path;
 use crate::buckets;
 use crate::layout::{
     AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, ENDED, FIRSTS,
-    FirstEntry, HOLDS, Header, HoldingEntry, LONGEST, LockEntry, MAGIC, NOTES, NoteEntry, Now,
-    PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
+    FirstEntry, HOLDS, Header, HoldingEntry, LINE, LONGEST, LockEntry, MAGIC, NOTES, NameEntry,
+    NoteEntry, Now, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry,
+    name_of, side,
 };
-use crate::record::{Asleep, AtPlace, Contention, Holding, Lock, Module, Record, Thread, Wait};
+use crate::record::{
+    Asleep, AtPlace, Contention, Holding, Line, Lock, Module, Record, Thread, Wait,
+};
+
+/// The size of the entry of a thread that counts nothing by itself.
+pub(crate) const COUNTS_NOTHING: usize = offset_of!(ThreadEntry, notes);
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,6 +134,7 @@ impl Record {
             began_ns: field!(bytes, 0, Header, began_ns: u64),
             began_unix_ns: field!(bytes, 0, Header, began_unix_ns: u64),
             ended_ns: unless_zero(field!(bytes, 0, Header, ended_ns: u64)),
+            as_of_ns: unless_zero(field!(bytes, 0, Header, as_of_ns: u64)),
             lost: field!(bytes, 0, Header, lost: u64),
             policy: text_of(offset_of!(Header, policy), 24),
             program: text_of(offset_of!(Header, program), 2048),
@@ -144,6 +151,7 @@ impl Record {
             ChunkKind::Threads,
             ChunkKind::Waits,
             ChunkKind::Modules,
+            ChunkKind::Names,
         ];
         for kind in order {
             for chunk in chunks.iter().filter(|chunk| chunk.kind == kind as u32) {
@@ -180,8 +188,13 @@ impl Record {
                 }
             }
             ChunkKind::Threads => {
+                if chunk.entry == COUNTS_NOTHING {
+                    chunk.spaced(COUNTS_NOTHING).for_each(|at| self.take_thread(bytes, at));
+                    return Ok(());
+                }
                 for at in chunk.entries::<ThreadEntry>()? {
                     self.take_thread(bytes, at);
+                    self.take_counts(bytes, at);
                     self.take_notes(bytes, at);
                 }
             }
@@ -207,12 +220,46 @@ impl Record {
                 self.modules.retain(|module| module.unloads != chunk.first);
                 self.modules.extend(modules);
             }
+            ChunkKind::Names => {
+                let used = field!(bytes, chunk.at, Chunk, used: u32) as usize;
+                let end = (chunk.at + size_of::<Chunk>()).saturating_add(used);
+                self.take_names(&bytes[..end.min(chunk.at + chunk.bytes)], chunk.at);
+            }
             ChunkKind::Stacks => {}
         }
         Ok(())
     }
 
-    /// What a thread has counted by itself.
+    /// The names of a chunk, with which these bytes end.
+    fn take_names(&mut self, bytes: &[u8], chunk: usize) {
+        let mut at = chunk + size_of::<Chunk>();
+        while at + size_of::<NameEntry>() <= bytes.len() {
+            let number = field!(bytes, at, NameEntry, number: u32);
+            let line = field!(bytes, at, NameEntry, line: u32);
+            let length = field!(bytes, at, NameEntry, length: u32) as usize;
+            let from = at + size_of::<NameEntry>();
+            let Some(name) = from.checked_add(length).and_then(|end| bytes.get(from..end)) else {
+                return;
+            };
+            let name = String::from_utf8_lossy(name).into_owned();
+            match field!(bytes, at, NameEntry, kind: u32) {
+                name_of::LOCK => {
+                    let lock = self.locks.get_mut(number as usize);
+                    lock.into_iter().for_each(|lock| lock.name = Some(name.clone()));
+                }
+                name_of::PLACE => _ = self.lines.insert(number | LINE, Line { file: name, line }),
+                name_of::THREAD => {
+                    let mut threads = self.threads.iter_mut();
+                    let thread = threads.find(|thread| thread.tid == number);
+                    thread.into_iter().for_each(|thread| thread.name.clone_from(&name));
+                }
+                _ => {}
+            }
+            at = (from + length).next_multiple_of(8);
+        }
+    }
+
+    /// What a thread waits for and holds.
     fn take_thread(&mut self, bytes: &[u8], at: usize) {
         let tid = field!(bytes, at, ThreadEntry, tid: u32);
         if tid != 0 {
@@ -231,6 +278,10 @@ impl Record {
             let firsts = firsts.filter(|&(lock, _)| lock < self.locks.len()).collect();
             self.threads.push(Thread { tid, name, asleep, holds, firsts });
         }
+    }
+
+    /// What a thread has counted by itself.
+    fn take_counts(&mut self, bytes: &[u8], at: usize) {
         for index in 0..CELLS {
             let at = at + offset_of!(ThreadEntry, cells) + index * size_of::<Cell>();
             let address = field!(bytes, at, Cell, address: u64) & !ENDED;
@@ -301,7 +352,7 @@ impl Record {
             thread.asleep.iter().map(|asleep| asleep.stack).chain(holds).chain(firsts)
         });
         let all = of_locks.chain(of_places).chain(of_waits).chain(of_threads);
-        let named = all.filter(|&number| number != 0);
+        let named = all.filter(|&number| number != 0 && number & LINE == 0);
         let numbers: std::collections::BTreeSet<u32> = named.collect();
         let found = |number: u32| Some((number, stack(bytes, number)?));
         self.stacks = numbers.into_iter().filter_map(found).collect();
@@ -338,10 +389,15 @@ impl Found {
         if self.entry != size_of::<T>() {
             return Err(Error::Damaged(self.at));
         }
-        let room = (self.bytes - size_of::<Chunk>()) / size_of::<T>();
+        Ok(self.spaced(size_of::<T>()))
+    }
+
+    /// The same of entries of this size.
+    fn spaced(&self, size: usize) -> impl Iterator<Item = usize> + use<> {
+        let room = (self.bytes - size_of::<Chunk>()) / size;
         let used = if self.kind == ChunkKind::Waits as u32 { room } else { self.used.min(room) };
         let first = self.at + size_of::<Chunk>();
-        Ok((0..used).map(move |index| first + index * size_of::<T>()))
+        (0..used).map(move |index| first + index * size)
     }
 }
 
@@ -358,7 +414,7 @@ fn chunks(bytes: &[u8]) -> Result<Vec<Found>, Error> {
         }
         let size = field!(bytes, at, Chunk, bytes: u64);
         let size = usize::try_from(size).map_err(|_| Error::Damaged(at))?;
-        if size < PAGE || size % PAGE != 0 || kind > ChunkKind::Modules as u32 {
+        if size < PAGE || size % PAGE != 0 || kind > ChunkKind::Names as u32 {
             return Err(Error::Damaged(at));
         }
         if size > bytes.len() - at {
@@ -379,6 +435,7 @@ fn chunks(bytes: &[u8]) -> Result<Vec<Found>, Error> {
 
 fn lock(bytes: &[u8], at: usize) -> Lock {
     Lock {
+        name: None,
         address: field!(bytes, at, LockEntry, address: u64) & !ENDED,
         kind: field!(bytes, at, LockEntry, kind: u32),
         first_stack: field!(bytes, at, LockEntry, first_stack: u32),
@@ -395,6 +452,7 @@ fn asleep(bytes: &[u8], at: usize) -> Asleep {
         since_ns: field!(bytes, at, AsleepEntry, since_ns: u64),
         reads: field!(bytes, at, AsleepEntry, side: u32) & side::READ != 0,
         holder: field!(bytes, at, AsleepEntry, holder: u32),
+        can_end: field!(bytes, at, AsleepEntry, side: u32) & side::CAN_END != 0,
     }
 }
 
@@ -458,7 +516,7 @@ fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
 }
 
 /// A line such as `7f00-7f80 r-xp 00001000 08:01 1234   /lib/x.so`.
-fn module(line: &str, unloads: u32) -> Option<Module> {
+pub(crate) fn module(line: &str, unloads: u32) -> Option<Module> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();

@@ -22,6 +22,8 @@ pub struct Record {
     pub began_unix_ns: u64,
     /// When the process exited, if it did so by `exit`.
     pub ended_ns: Option<u64>,
+    /// When everything in it was so, if a program wrote it as a whole.
+    pub as_of_ns: Option<u64>,
     /// Acquisitions that are not in it.
     pub lost: u64,
     /// How the locks decided who went next.
@@ -47,6 +49,7 @@ pub struct Record {
     /// No file has that. [`Record::held_now`] believes it first.
     pub owners: BTreeMap<usize, u32>,
     pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
+    pub(crate) lines: BTreeMap<u32, Line>,
 }
 
 impl Record {
@@ -54,6 +57,11 @@ impl Record {
     /// stack.
     pub fn stack(&self, number: u32) -> &[u64] {
         self.stacks.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The place that is known in place of a stack.
+    pub fn line(&self, number: u32) -> Option<&Line> {
+        self.lines.get(&number)
     }
 
     /// All that are named by locks, places and waits.
@@ -65,6 +73,8 @@ impl Record {
 /// A lock, or what threads wait for that nobody holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lock {
+    /// Its name, if the program gave it one.
+    pub name: Option<String>,
     /// Where it is.
     pub address: u64,
     /// See [`layout::kind`](crate::layout::kind).
@@ -200,6 +210,15 @@ pub struct AtPlace {
     pub waited_ns: u64,
 }
 
+/// A place in a source file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line {
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+}
+
 /// A part of a file that is mapped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Module {
@@ -256,4 +275,6 @@ pub struct Asleep {
     pub reads: bool,
     /// The thread that held the lock alone then; zero: not known.
     pub holder: u32,
+    /// It may end without a release: by a deadline, or as one of several threads releases something.
+    pub can_end: bool,
 }

@@ -699,23 +699,43 @@ fn a_snapshot_is_a_table_and_json() {
 /// While the program runs, and at its end; for a folder, and for a file.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
-fn a_table_is_written_where_the_profile_is() {
+fn a_record_is_written_where_the_profile_is() {
     use std::{env, fs, process};
 
     if let Some(folder) = env::var_os("FAIRLOCK_TEST_FOLDER") {
-        let lock = Mutex::named("written", 0);
-        let tables = || {
+        let lock = Mutex::named("written\n\"here\"", 0);
+        let records = || {
             let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-            files.filter(|path| path.extension().is_some_and(|end| end == "named"))
+            let files = files.filter(|path| path.extension().is_some_and(|end| end == "named"));
+            files.filter_map(|path| fairlock_profile::load(&path).ok())
         };
         let guard = lock.lock();
-        // By a thread, while the lock is held.
-        let is_held = |text: String| text.contains("\nwritten ") && text.contains(" held now ");
-        fairlock_testing::until(|| {
-            tables().any(|path| fs::read_to_string(path).is_ok_and(is_held))
+        thread::scope(|s| {
+            let waits = || {
+                let _guard = lock.lock();
+            };
+            thread::Builder::new().name("waiter".into()).spawn_scoped(s, waits).unwrap();
+            // By a thread, while the lock is held.
+            fairlock_testing::until(|| {
+                records().any(|record| {
+                    let Some(waiter) = record.threads.iter().find(|it| it.name == "waiter") else {
+                        return false;
+                    };
+                    let lock = waiter.asleep.as_ref().unwrap().lock;
+                    let held = record.held_now(lock).unwrap();
+                    assert_eq!(record.waiting(lock).len(), 1);
+                    assert_eq!(
+                        record.name(held.thread),
+                        "a_record_is_written_where_the_profile_is"
+                    );
+                    assert!(record.line(held.stack).unwrap().file.ends_with("stats.rs"));
+                    assert!(record.as_of_ns.unwrap() >= held.since_ns.unwrap());
+                    true
+                })
+            });
+            drop(guard);
         });
-        drop(guard);
-        (0..41).for_each(|_| *lock.lock() += 1);
+        (0..40).for_each(|_| *lock.lock() += 1);
         return;
     }
     for name in ["", "record-%p"] {
@@ -723,7 +743,7 @@ fn a_table_is_written_where_the_profile_is() {
             env::temp_dir().join(format!("fairlock-stats-{}-{}", process::id(), name.len()));
         fs::create_dir(&folder).unwrap();
         let child = process::Command::new(env::current_exe().unwrap())
-            .args(["--exact", "a_table_is_written_where_the_profile_is"])
+            .args(["--exact", "a_record_is_written_where_the_profile_is"])
             .env("FAIRLOCK_PROFILE", folder.join(name))
             .env("FAIRLOCK_TEST_FOLDER", &folder)
             .stdout(process::Stdio::null())
@@ -731,9 +751,11 @@ fn a_table_is_written_where_the_profile_is() {
         let mut child = child.unwrap();
         let file = folder.join(format!("{}{}.named", name.replace("%p", ""), child.id()));
         assert!(child.wait().unwrap().success());
-        let table = fs::read_to_string(file).unwrap();
+        let record = fairlock_profile::load(&file).unwrap();
         fs::remove_dir_all(&folder).unwrap();
-        let row = table.lines().find(|line| line.starts_with("written ")).unwrap();
-        assert!(row.contains(" 42 "), "{table}");
+        assert!(record.ended_ns.is_some() && record.threads.is_empty());
+        let [lock] = &record.locks[..] else { panic!("{:?}", record.locks) };
+        assert_eq!((lock.name.as_deref(), lock.writes), (Some("written\n\"here\""), 42));
+        assert_eq!(lock.contention.as_ref().unwrap().writes, 1);
     }
 }

@@ -25,6 +25,13 @@ impl Place {
         rest.is_some_and(|rest| rest.starts_with("+0x")) && !self.object.is_empty()
     }
 
+    /// A line of a file: of a lock that notes no stacks.
+    #[cfg(target_os = "linux")] // where places are found
+    pub fn in_file(file: &str, line: u32) -> Self {
+        let function = format!("{}:{line}", file_name(file));
+        Self { function, file: Some(file.to_owned()), line: Some(line), ..Self::default() }
+    }
+
     /// The function and the line in a few words, without folders and arguments.
     pub fn short(&self) -> String {
         let mut function = without_arguments(&self.function);
@@ -32,6 +39,7 @@ impl Place {
             function = format!("{function} <- {}", without_arguments(wrapper));
         }
         match (self.file.as_deref().map(file_name), self.line) {
+            (Some(file), Some(line)) if self.function == format!("{file}:{line}") => function,
             (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
             _ => function,
         }
@@ -162,7 +170,17 @@ fn is_wrapper(place: &Place) -> bool {
         "absl::",
     ];
     /// Crates of Rust. A namespace of C++ may have the same name, whose functions have arguments in theirs.
-    const CRATES: [&str; 4] = ["core::", "alloc::", "parking_lot", "lock_api::"];
+    const CRATES: [&str; 5] = ["core::", "alloc::", "parking_lot", "lock_api::", "fairlock::"];
+    /// And parts of the paths of their files: the name of an inline function has no path.
+    const SOURCES: [&str; 7] = [
+        "/library/std/src/",
+        "/library/core/src/",
+        "/library/alloc/src/",
+        "/lock_api-",
+        "/parking_lot",
+        "/fairlock-0.",
+        "/fairlock/src/",
+    ];
     const LIBRARIES: [&str; 4] = ["libc.so", "libpthread", "libstdc++", "libfairlock_preload"];
     let name = without_result(&place.function);
     let begins = |names: &[&str]| {
@@ -174,6 +192,7 @@ fn is_wrapper(place: &Place) -> bool {
     let file = place.file.as_deref().unwrap_or_default();
     HEADERS.iter().any(|folder| file.starts_with(folder))
         || file.contains("/include/c++/")
+        || SOURCES.iter().any(|part| file.contains(part))
         || begins(&WRAPPERS)
         || (begins(&CRATES) && !has_arguments)
         || LIBRARIES.iter().any(|library| file_name(&place.object).starts_with(library))
@@ -241,5 +260,10 @@ mod tests {
         };
         assert!(super::is_wrapper(&in_file("/usr/include/c++/14/condition_variable")));
         assert!(!super::is_wrapper(&in_file("/home/include/main.cpp")));
+        for file in ["/rustc/1234/library/std/src/sync/mutex.rs", "/r/fairlock-0.1.0/src/mutex.rs"]
+        {
+            let inline = Place { function: "lock".into(), ..in_file(file) };
+            assert!(super::is_wrapper(&inline), "{file}");
+        }
     }
 }

@@ -42,10 +42,10 @@
 //! adds `trace_long_waits`, which puts long waits into the trace of the request that waited. For
 //! anything else use [`on_long_wait`]. `examples/stats_json.rs` answers requests over HTTP.
 //!
-//! On Linux, if the environment variable `FAIRLOCK_PROFILE` is set when the first named lock is used, the table is also
-//! written to a file, each second and at the end of the process, by a thread that is started for that: beside the
-//! [record of pthread locks](https://docs.rs/fairlock-profile), as `PID.named` in a folder, or with `.named` added to the name of a file.
-//! `fairlock run` and `fairlock run --observe` show it.
+//! On Linux, if the environment variable `FAIRLOCK_PROFILE` is set when the first named lock is used, a
+//! [record](https://docs.rs/fairlock-profile) of named locks is written to a file, each second and at the end of the process, by a
+//! thread that is started for that: beside that of pthread locks, as `PID.named` in a folder, or with `.named` added to the name
+//! of a file. `fairlock run`, `top`, `report` and `compare` read it, with what waits and holds then.
 //!
 //! # What is exact
 //!
@@ -91,17 +91,17 @@ mod ongoing;
 mod place;
 mod places;
 mod record;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod recorded;
 mod registry;
 mod semaphore;
 mod snapshot;
+mod sums;
 mod threads;
 
 pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 pub use export::*;
-#[cfg(all(target_os = "linux", not(miri)))]
-#[doc(hidden)]
-pub use file::name_addresses;
 pub use histogram::Times;
 pub use long_wait::{Holder, LongWait, on_long_wait};
 pub use named::{Name, Named};

@@ -22,26 +22,26 @@ use crate::platform::{Native, System};
 /// What has not ended at one time.
 pub(super) struct Ongoing<'a> {
     records: &'a [Arc<Record>],
-    waits: Vec<Wait>,
-    holds: Vec<Held>,
-    now: u64,
+    pub(super) waits: Vec<Wait>,
+    pub(super) holds: Vec<Held>,
+    pub(super) now: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Wait {
-    lock: usize,
+pub(super) struct Wait {
+    pub(super) lock: usize,
     /// Its place.
-    thread: usize,
-    wait: Waits,
-    at: Option<Place>,
+    pub(super) thread: usize,
+    pub(super) wait: Waits,
+    pub(super) at: Option<Place>,
 }
 
-struct Held {
-    lock: usize,
+pub(super) struct Held {
+    pub(super) lock: usize,
     /// Its place.
-    thread: usize,
-    access: Access,
-    hold: Holds,
+    pub(super) thread: usize,
+    pub(super) access: Access,
+    pub(super) hold: Holds,
 }
 
 impl<'a> Ongoing<'a> {
@@ -53,6 +53,14 @@ impl<'a> Ongoing<'a> {
             holds.extend(record.holds().into_iter().map(held));
         }
         Self { records, waits, holds, now: Native::now() }
+    }
+
+    /// Forgets the waits that have ended since. So a thread that still waits held what it was seen to hold.
+    pub(super) fn settle(&mut self) {
+        // Acquire: as in `deadlocks`.
+        fence(Ordering::Acquire);
+        let again = waits(self.records);
+        self.waits.retain(|wait| again.contains(wait));
     }
 
     /// Puts them into the statistics of their names, and returns the deadlocks.

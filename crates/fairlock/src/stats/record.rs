@@ -15,7 +15,7 @@ use super::long_wait::{self, Holder, LongWait};
 use super::place::{Access, Place, Want};
 use super::places::Places;
 use super::snapshot::{LockStats, Longest, SideStats};
-use super::threads::{name_of, own_place};
+use super::threads::{name_of, number_of, own_place};
 use crate::platform::{Native, System};
 
 /// The statistics of one lock while it lives.
@@ -220,7 +220,7 @@ impl Record {
         let now = Native::now();
         let waited = now.saturating_sub(arrival.began);
         if side.waited.add(waited) {
-            side.longest_wait.put(waited, at.known());
+            side.longest_wait.put(waited, now, at.known());
         }
         let [overtakes, served] = self.waiters.passed();
         // Waiters ahead do not count as overtaking. If some of them gave up, more threads overtook
@@ -294,7 +294,7 @@ impl Record {
         let is_longest =
             if ended.is_sample { side.held.add(held) } else { side.held.add_longest(held) };
         if is_longest {
-            side.longest_hold.put(held, ended.at);
+            side.longest_hold.put(held, now, ended.at);
         }
         (ended, held)
     }
@@ -318,7 +318,7 @@ impl Record {
         let now = Native::now();
         let waited = now.saturating_sub(began);
         if is_collecting() && self.conditions.add(waited) {
-            self.longest_condition.put(waited, ended.at);
+            self.longest_condition.put(waited, now, ended.at);
         }
         self.writer.set_by(own_place(), false);
         self.writer.resume(ended, Some(now));
@@ -384,6 +384,11 @@ impl Record {
     /// One of them: the writer's, if there is a writer.
     fn holder(&self) -> Option<(usize, Holds)> {
         self.holds().pop().map(|(place, _, hold)| (place, hold))
+    }
+
+    /// Since when threads wait, without a pause.
+    pub(super) fn waited_since(&self) -> u64 {
+        self.waiters.since.load(Ordering::Relaxed)
     }
 
     /// How long a hold has lasted: if it is not timed, while somebody has waited.
@@ -474,10 +479,11 @@ impl Side {
 }
 
 impl LongestSlot {
-    /// The calling thread has taken `ns`, from `at`.
-    fn put(&self, ns: u64, at: Option<Place>) {
+    /// The calling thread has taken `ns`, until a time, from `at`.
+    fn put(&self, ns: u64, until: u64, at: Option<Place>) {
         let time = Duration::from_nanos(ns);
-        self.keep(Longest { time, thread: thread_name(), at, name: None });
+        let number = number_of(own_place());
+        self.keep(Longest { time, thread: thread_name(), at, name: None, number, until });
     }
 
     fn absorb(&self, other: &Self) {

@@ -10,7 +10,8 @@ use std::vec::Vec;
 use super::collecting::is_collecting;
 use super::ongoing::Ongoing;
 use super::record::Record;
-use super::snapshot::{LockStats, Snapshot};
+use super::snapshot::Snapshot;
+use super::sums::Sums;
 
 /// By their numbers, in the order in which they were made.
 type Numbered<T> = BTreeMap<u64, Arc<T>>;
@@ -72,35 +73,32 @@ fn add<T>(all: &mut Numbered<T>, make: impl FnOnce(u64) -> T) -> Arc<T> {
 /// threads that use the locks are not held up. In the child of a fork it may wait for ever if another
 /// thread of the parent held that lock.
 pub fn snapshot() -> Snapshot {
-    let mut sums = BTreeMap::new();
-    let live: Vec<_> = {
-        let records = records();
-        for (name, gone) in &records.gone {
-            add_up(&mut sums, name, gone, 0);
-        }
-        records.live.values().cloned().collect()
-    };
+    let (mut sums, live) = all();
     // The other numbers are read without the lock.
     for record in &live {
         record.tell_long_waits();
-        add_up(&mut sums, &record.name, record, 1);
+        sums.add(&record.name, record, 1);
     }
-    let stats = |(record, locks): (Record, usize)| LockStats { locks, ..record.stats() };
-    let mut stats: Vec<_> = sums.into_values().map(stats).collect();
+    let mut stats = sums.stats();
     let deadlocks = Ongoing::look(&live).put(&mut stats);
     Snapshot::new(stats, deadlocks)
 }
 
-/// Adds what one record of this name has counted.
-fn add_up(
-    sums: &mut BTreeMap<Box<str>, (Record, usize)>,
-    name: &str,
-    record: &Record,
-    locks: usize,
-) {
-    let (sum, count) = sums.entry(name.into()).or_insert_with(|| (Record::new(0, name), 0));
-    sum.absorb(record);
-    *count += locks;
+/// A record of all of them for `FAIRLOCK_PROFILE`.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn recorded() -> fairlock_profile::Record {
+    let (sums, live) = all();
+    super::recorded::now(sums, &live)
+}
+
+/// What the locks that are gone have counted, and all others.
+fn all() -> (Sums, Vec<Arc<Record>>) {
+    let mut sums = Sums::new();
+    let records = records();
+    for (name, gone) in &records.gone {
+        sums.add(name, gone, 0);
+    }
+    (sums, records.live.values().cloned().collect())
 }
 
 /// The statistics that belong to one lock, once there are any. Zero bytes are none.
@@ -157,7 +155,7 @@ impl Statistics {
         }
         drop(records);
         #[cfg(all(target_os = "linux", not(miri)))]
-        super::file::begin();
+        super::file::begin(recorded);
         // SAFETY: as in `get`.
         unsafe { &*self.0.load(Ordering::Acquire) }
     }

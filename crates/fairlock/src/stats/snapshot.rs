@@ -123,6 +123,10 @@ pub struct Longest {
     /// The name of that place, if it is an address whose name is known: see
     /// [`Snapshot::with_names`].
     pub(super) name: Option<String>,
+    /// The number of the thread; see `threads::number_of`.
+    pub(super) number: usize,
+    /// When it ended.
+    pub(super) until: u64,
 }
 
 impl Claim {
@@ -530,7 +534,9 @@ impl fmt::Display for Json<&Times> {
 
 impl fmt::Display for Json<Option<&Longest>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Longest { time, thread, at, name }) = self.0 else { return f.write_str("null") };
+        let Some(Longest { time, thread, at, name, .. }) = self.0 else {
+            return f.write_str("null");
+        };
         write!(f, "{{\"time_ns\":{},\"thread\":{}", time.as_nanos(), Quoted(thread))?;
         write!(f, ",\"at\":{}}}", Json((name, *at)))
     }

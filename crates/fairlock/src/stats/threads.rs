@@ -87,6 +87,12 @@ pub(crate) fn name_of(place: usize) -> String {
     taker.map_or_else(|| "unknown thread".into(), Taker::name)
 }
 
+/// The number of the thread that has this place: the system's on Linux. Zero: it has none.
+pub(super) fn number_of(place: usize) -> usize {
+    let taker = place.checked_sub(BASE).and_then(|index| TAKERS.get(index));
+    taker.map_or(0, |taker| taker.number.load(Ordering::Relaxed))
+}
+
 /// The calling thread's place.
 #[inline]
 pub(crate) fn own_place() -> usize {

@@ -3,7 +3,6 @@
 mod both;
 mod keys;
 mod library;
-mod named;
 pub mod profile;
 mod program;
 mod report;
@@ -213,9 +212,8 @@ impl Targets {
         let profile = Profile::read(folder, pid)?.with(doing);
         let threads = threads.with(profile.totals());
         let verdict = profile.verdict(threads.document().as_ref());
-        let named = named::text(folder);
-        let text = verdict + &threads.text() + &profile.text(explained || named.is_some(), width);
-        Page::Stderr.show(&(text + &named.unwrap_or_default()))?;
+        let text = verdict + &threads.text() + &profile.text(explained, width);
+        Page::Stderr.show(&text)?;
         let is_deadlocked = !profile.deadlocks().is_empty();
         let command = || command_line(&flags.program);
         let to = |target: Option<Target>, write: &dyn Fn(&Target) -> Result<(), Error>| {

@@ -1,17 +1,14 @@
 //! `fairlock top`: what happens at a program's locks while it runs, again and again; of a program that records nothing,
 //! what its threads wait for.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::keys::Keys;
-use super::profile::{Files, Profile};
+use super::profile::{Files, Profile, told};
 use super::threads::Watch;
 use super::{
     catch_signals, caught, command, exit_code, find, folder, library, program, record, survivors,
@@ -43,7 +40,7 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
                 let look = |files: &mut Files| Profile::look(&folder, files);
                 watch(flags, &Watch::of(process), look, ended)?
             }
-            Recorded::Mapped => {
+            Recorded::Apart => {
                 let look = |files: &mut Files| Ok(Profile::mapped(process, files));
                 watch(flags, &Watch::of(process), look, ended)?
             }
@@ -169,29 +166,26 @@ fn sleep(time: Duration, keys: Option<&Keys>) -> bool {
 /// Where the locks of a process are recorded.
 enum Recorded {
     In(PathBuf),
-    /// In a file that it has mapped.
-    Mapped,
+    /// In files of its own.
+    Apart,
     Nowhere,
 }
 
 /// Where the records of a process and its children are, from its environment: not in a folder if the process was told
 /// a file, or if it has left the folder that the name was for.
 fn folder_of(process: u32) -> Result<Recorded, Error> {
-    const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
-    let path = format!("/proc/{process}/environ");
-    let environment = fs::read(&path).map_err(|error| {
+    let told = told(process).map_err(|error| {
         Error::failed(match error.kind() {
             io::ErrorKind::NotFound => format!("there is no process {process}: `ps` lists them"),
             io::ErrorKind::PermissionDenied => {
                 format!("cannot look at process {process}: run this as the user that owns it")
             }
-            _ => format!("cannot look at process {process}: {path}: {error}"),
+            _ => format!("cannot look at process {process}: {error}"),
         })
     })?;
-    let mut variables = environment.split(|&byte| byte == 0);
-    let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
-    let Some(value) = told.filter(|value| !value.is_empty()) else { return Ok(Recorded::Nowhere) };
-    let folder = Path::new("/proc").join(process.to_string()).join("cwd");
-    let folder = folder.join(OsStr::from_bytes(value));
-    Ok(if folder.is_dir() { Recorded::In(folder) } else { Recorded::Mapped })
+    Ok(match told {
+        None => Recorded::Nowhere,
+        Some(folder) if folder.is_dir() => Recorded::In(folder),
+        Some(_) => Recorded::Apart,
+    })
 }

@@ -90,7 +90,7 @@ fn deadlocks(content: &Content) -> String {
 pub fn what(wait: &OfWait) -> String {
     match (&*wait.kind, &*wait.name) {
         (kind, "") => kind.to_owned(),
-        ("mutex" | "rwlock", name) => name.to_owned(),
+        ("mutex" | "rwlock" | "named", name) => name.to_owned(),
         ("join", name) => format!("the end of {name}"),
         ("malloc", name) => format!("malloc's {name}"),
         (kind, name) => format!("{kind} {name}"),

@@ -181,8 +181,8 @@ impl What {
 impl Waits<'_> {
     /// What the thread waits for; none if it runs. `stack` begins with the innermost function.
     pub fn of(&self, thread: &Thread, stack: &[Place]) -> Option<OfWait> {
-        let seen = self.seen(thread, stack)?;
         let recorded = self.recorded.iter().find(|wait| wait.tid == thread.inner);
+        let Some(seen) = self.seen(thread, stack) else { return self.awake(recorded?) };
         // The record may be older: of a wait in another system call, or for another lock, it knows nothing.
         let is_same = |wait: &&WaitNow| match seen.owner {
             Owner::Unknown(_) | Owner::Nobody => seen.address.is_some(),
@@ -211,6 +211,20 @@ impl Waits<'_> {
             waited_ns: Some(wait.waited_ns),
             held_ns,
             ..seen
+        })
+    }
+
+    /// The same of a thread that runs: it may wait for a lock awake.
+    fn awake(&self, wait: &WaitNow) -> Option<OfWait> {
+        let holder = wait.holder.filter(|_| wait.is_lock)?;
+        Some(OfWait {
+            kind: wait.kind.to_owned(),
+            name: wait.name.clone(),
+            address: Some(format!("{:#x}", wait.address)),
+            timed: false,
+            owner: self.owner(Some(holder.0), true, ""),
+            waited_ns: Some(wait.waited_ns),
+            held_ns: holder.1,
         })
     }
 

@@ -129,7 +129,7 @@ fn of_lock(
         address: format!("{:#x}", lock.address),
         kind: seen.kind().to_owned(),
         name: seen.name(),
-        first_taken: process.names.stack(process.record.stack(lock.first_stack)),
+        first_taken: process.places_of(lock.first_stack),
         reads: lock.reads,
         writes: lock.writes,
         waits: found.waits(),
@@ -175,10 +175,10 @@ fn of_wait(process: &Process, wait: &Wait) -> OfWait {
         began_ns: wait.began_ns.saturating_sub(record.began_ns),
         waited_ns: wait.waited_ns,
         passed: wait.passed,
-        waiter: process.names.stack(record.stack(wait.stack)),
+        waiter: process.places_of(wait.stack),
         holder_thread: (wait.holder != 0).then_some(wait.holder),
         held_ns: wait.held_ns(),
-        holder: process.names.stack(record.stack(wait.holder_stack)),
+        holder: process.places_of(wait.holder_stack),
     }
 }
 

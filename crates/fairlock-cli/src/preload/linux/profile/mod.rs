@@ -15,8 +15,10 @@ mod verdict;
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +27,6 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
-use super::named;
 use super::threads::{Activities, Threads, Totals, monotonic_ns};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -60,15 +61,58 @@ fn is_record(path: &Path) -> bool {
     open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
 }
 
-/// The files of a folder, but for the tables of named locks.
+/// What the name of a record of named locks ends with, and that of one that is being written.
+const NAMED: [&str; 2] = [".named", ".named.new"];
+
+/// The record of named locks that is beside a record.
+fn named_beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(NAMED[0]);
+    name.into()
+}
+
+/// Where a process that runs writes the record of its named locks, if it does.
+fn named_of(process: u32) -> Option<PathBuf> {
+    let told = told(process).ok()??;
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let own: u32 = numbers.split_whitespace().last()?.parse().ok()?;
+    if !told.is_dir() {
+        let told = told.to_string_lossy().replace("%p", &own.to_string());
+        return Some(named_beside(Path::new(&told)));
+    }
+    let is_its = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.is_some_and(|name| name.starts_with(&format!("{own}.")) && name.ends_with(NAMED[0]))
+    };
+    // After `exec` there are several: the last one has the longest name.
+    let all = paths(&told).ok()?.into_iter().filter(is_its);
+    all.max_by_key(|path| (path.as_os_str().len(), path.clone()))
+}
+
+/// What `FAIRLOCK_PROFILE` told a process that runs: a path by which others find it.
+pub fn told(process: u32) -> io::Result<Option<PathBuf>> {
+    const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
+    let environment = fs::read(format!("/proc/{process}/environ"))?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
+    let Some(value) = told.filter(|value| !value.is_empty()) else { return Ok(None) };
+    let value = Path::new(OsStr::from_bytes(value));
+    let process = Path::new("/proc").join(process.to_string());
+    // As the process itself sees it, which may be in a container.
+    Ok(Some(match value.strip_prefix("/") {
+        Ok(rest) => process.join("root").join(rest),
+        Err(_) => process.join("cwd").join(value),
+    }))
+}
+
+/// The records of a folder that are whole.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
     let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
     let paths = entries.map_err(cannot)?.into_iter().map(|entry| entry.path());
-    let is_table = |path: &Path| {
-        named::ENDS.iter().any(|end| path.as_os_str().as_encoded_bytes().ends_with(end.as_bytes()))
-    };
-    Ok(paths.filter(|path| !is_table(path)).collect())
+    let is_new = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(NAMED[1].as_bytes());
+    Ok(paths.filter(|path| !is_new(path)).collect())
 }
 
 /// What a program and its children recorded.
@@ -107,6 +151,24 @@ struct Process {
     until_ns: Option<u64>,
 }
 
+/// The records by when they began, those of named locks with those of their processes. A process that called `exec` has
+/// several, of which the last one that began before is meant.
+fn joined(records: Vec<Record>) -> Vec<Record> {
+    let (named, mut records): (Vec<_>, Vec<_>) =
+        records.into_iter().partition(|record| record.as_of_ns.is_some());
+    let mut alone = Vec::new();
+    for named in named {
+        let is_its = |it: &&mut Record| it.pid == named.pid && it.began_ns <= named.began_ns;
+        match records.iter_mut().filter(is_its).max_by_key(|it| it.began_ns) {
+            Some(record) => record.join(named),
+            None => alone.push(named),
+        }
+    }
+    records.extend(alone);
+    records.sort_by_key(|record| record.began_ns);
+    records
+}
+
 impl Profile {
     /// Reads the records of a folder. A file that is no record, or a damaged one, is named and left
     /// out. The process `program` has just ended, if it has.
@@ -116,7 +178,8 @@ impl Profile {
 
     /// Reads a record, or those of a folder; none if there are none. The processes may have ended long ago.
     pub fn recorded(path: &Path) -> Option<Self> {
-        let paths = if path.is_dir() { paths(path).ok()? } else { vec![path.to_owned()] };
+        let of_file = || vec![path.to_owned(), named_beside(path)];
+        let paths = if path.is_dir() { paths(path).ok()? } else { of_file() };
         let paths: Vec<_> = paths.into_iter().filter(|path| is_record(path)).collect();
         (!paths.is_empty()).then(|| Self::load(paths, &mut Files::default(), None))
     }
@@ -126,7 +189,7 @@ impl Profile {
         Ok(Self::load(paths(folder)?, files, None))
     }
 
-    /// Reads the record that a process has mapped; nothing if it has none yet.
+    /// Reads the record that a process has mapped, and that of its named locks; nothing if it has none yet.
     pub fn mapped(process: u32, files: &mut Files) -> Self {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         let shared = maps.lines().filter(|line| line.contains(" rw-s "));
@@ -134,7 +197,7 @@ impl Profile {
         let path = |line: &str| {
             Some(PathBuf::from(format!("/proc/{process}/root{}", &line[line.find('/')?..])))
         };
-        let paths = shared.filter_map(path);
+        let paths = shared.filter_map(path).chain(named_of(process));
         Self::load(paths.filter(|path| is_record(path)).collect::<BTreeSet<_>>(), files, None)
     }
 
@@ -144,25 +207,21 @@ impl Profile {
         files: &mut Files,
         program: Option<u32>,
     ) -> Self {
-        let mut processes = Vec::new();
+        let mut records = Vec::new();
         for path in paths {
             match open(&path).and_then(fairlock_profile::load_file) {
-                Ok(record) => {
-                    let names = Names::of(&record, files);
-                    let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(monotonic_ns));
-                    processes.push(Process {
-                        names,
-                        record,
-                        callers: Callers::default(),
-                        until_ns,
-                    });
-                }
+                Ok(record) => records.push(record),
                 // Its folder is being removed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => complain(&format!("{}: {error}", path.display())),
             }
         }
-        processes.sort_by_key(|process| process.record.began_ns);
+        let process = |record: Record| {
+            let names = Names::of(&record, files);
+            let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(monotonic_ns));
+            Process { names, record, callers: Callers::default(), until_ns }
+        };
+        let mut processes: Vec<_> = joined(records).into_iter().map(process).collect();
         // What called `exec` ended where its successor began.
         let mut after = HashMap::new();
         for process in processes.iter_mut().rev() {
@@ -172,6 +231,9 @@ impl Profile {
         let last = processes.iter_mut().rfind(|it| Some(it.record.pid) == program);
         last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(monotonic_ns));
         for process in &mut processes {
+            // What waited then may have gone on since.
+            process.until_ns =
+                [process.until_ns, process.record.as_of_ns].into_iter().flatten().min();
             process.until_ns.iter().for_each(|&until| process.record.count_waits_until(until));
         }
         let all = processes.len();
@@ -318,7 +380,15 @@ impl Process {
             let nobody = Place { function: "(not known)".into(), ..Place::default() };
             return vec![nobody];
         }
-        self.names.stack(self.record.stack(number))
+        self.places_of(number)
+    }
+
+    /// The same; none if that is not known.
+    fn places_of(&self, number: u32) -> Vec<Place> {
+        match self.record.line(number) {
+            Some(line) => vec![Place::in_file(&line.file, line.line)],
+            None => self.names.stack(self.record.stack(number)),
+        }
     }
 
     /// The place at which the program itself asked for a lock. If several locks are asked for there, with the place
@@ -327,7 +397,7 @@ impl Process {
         if let Some(known) = self.callers.known.borrow().get(&stack) {
             return known.clone();
         }
-        let places = self.names.stack(self.record.stack(stack));
+        let places = self.places_of(stack);
         let wrappers = self.callers.wrappers.get_or_init(|| self.wrappers());
         let found = place::caller(&places).map(|place| {
             let behind = || place::behind(&places, place, |it| wrappers.contains(it));
@@ -347,7 +417,7 @@ impl Process {
         let asked: HashSet<(u32, usize)> = asked.filter(|&(stack, _)| stack != 0).collect();
         let mut stacks = HashMap::<u32, Vec<Place>>::new();
         let mut places = |number| {
-            let names = || self.names.stack(self.record.stack(number));
+            let names = || self.places_of(number);
             stacks.entry(number).or_insert_with(names).clone()
         };
         // Of each place the only lock, or none if there are several.
@@ -439,13 +509,17 @@ impl<'a> Seen<'a> {
             kind::CONDITION => "condition",
             kind::SEMAPHORE => "semaphore",
             kind::FUTEX => "futex",
+            kind::NAMED => "named",
             _ => "lock",
         }
     }
 
-    /// The name of the variable that the lock is in, or else of the place that took it first.
+    /// The name that the program gave it; or else of the variable that the lock is in, or of the place that took it first.
     fn name(&self) -> String {
         let Self { process, lock, .. } = *self;
+        if let Some(name) = &lock.name {
+            return name.replace(char::is_control, "?");
+        }
         let first = process.record.stack(lock.first_stack);
         let variable = || process.names.variable(lock.address, first);
         let taker = || process.caller(lock.first_stack).map(|place| place.short());

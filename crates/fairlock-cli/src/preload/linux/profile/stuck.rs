@@ -119,7 +119,8 @@ impl Process {
                     lock => Seen::of(self, lock).name(),
                 };
                 let holds = Seen::of(self, holds).name();
-                format!("{at}, thread {}, holds {holds}, waits for {wants}", thread.tid)
+                let thread = self.thread(thread.tid);
+                format!("{at}, thread {thread}, holds {holds}, waits for {wants}")
             });
             format!("DEADLOCK: {}", parts.collect::<Vec<_>>().join("; "))
         };

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use fairlock_profile::layout::kind;
+
 use super::{Idle, Profile, Seen, asleep, stuck};
 use crate::layout::{Column, NOTHING, Table, or_dash};
 use crate::preload::place::{Place, file_name};
@@ -184,11 +186,13 @@ fn waits(profile: &Profile) -> String {
             let held = wait.held_ns().map(|held| format!("held for {}{did}, ", time(held)));
             let held = held.unwrap_or_default();
             let by = at(wait.holder_stack);
+            // A named lock notes where it was taken.
+            let ended = if lock.lock.kind == kind::NAMED { "taken" } else { "released" };
             let holder = match process.record.name(wait.holder) {
                 "" => wait.holder.to_string(),
                 name => format!("{name} ({})", wait.holder),
             };
-            let _ = write!(text, "; {held}released by {holder} at {by}");
+            let _ = write!(text, "; {held}{ended} by {holder} at {by}");
             if let Some((other, waited)) = process.through(wait) {
                 let (waited, by) = (time(waited), at(other.holder_stack));
                 let other = Seen::of(process, other.lock).name();
