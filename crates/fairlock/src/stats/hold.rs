@@ -7,6 +7,7 @@ use std::boxed::Box;
 
 use super::long_wait::LongWait;
 use super::place::{Place, Want};
+use crate::platform::{Native, System};
 
 /// Of this many acquisitions by a thread, one hold is timed, which takes two looks at a clock (25
 /// ns each; an acquisition takes 5). While somebody waits, each hold is timed. In acquisitions;
@@ -28,12 +29,22 @@ pub(super) struct Hold {
     at: AtomicPtr<Location<'static>>,
     /// Of the writer: the [place](super::places) of its thread, times two, and one more for an upgradable reader.
     by: AtomicUsize,
+    /// Of a reader: how often its thread has the lock beside the first time; see [`nest`](Self::nest).
+    again: AtomicUsize,
     /// To be told when the hold ends: a `Box`, or null.
     told: AtomicPtr<LongWait>,
     /// Of a place: the wait of its thread; see [`Waits::encode`]. Zero: it does not wait.
     wait: AtomicU64,
     /// From where it waits.
     wait_at: AtomicPtr<Location<'static>>,
+}
+
+/// Whether a hold is timed.
+enum Timed {
+    No,
+    Yes,
+    /// As one of [`HELD_SAMPLE`].
+    AsSample,
 }
 
 /// A wait that has not ended.
@@ -91,6 +102,7 @@ impl Hold {
             began: AtomicU64::new(0),
             at: AtomicPtr::new(ptr::null_mut()),
             by: AtomicUsize::new(0),
+            again: AtomicUsize::new(0),
             told: AtomicPtr::new(ptr::null_mut()),
             wait: AtomicU64::new(0),
             wait_at: AtomicPtr::new(ptr::null_mut()),
@@ -109,13 +121,46 @@ impl Hold {
 
     /// One more, which is timed if `timed`, or if it is the turn of a sample.
     #[inline]
-    pub(super) fn begin(&self, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+    pub(super) fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
         let count = self.count();
         // No locked instruction: nobody else writes it meanwhile.
         self.count.store(count.wrapping_add(1), Ordering::Relaxed);
         let is_sample = count % HELD_SAMPLE == 0;
-        let began = if timed || is_sample { now() << 1 | u64::from(is_sample) } else { 0 };
+        if timed || is_sample || !self.at.load(Ordering::Relaxed).is_null() {
+            let timed = match (is_sample, timed) {
+                (true, _) => Timed::AsSample,
+                (false, true) => Timed::Yes,
+                (false, false) => Timed::No,
+            };
+            return self.begin_seldom(want, at, timed, now);
+        }
+        // `began` is zero: `end` has left it so. Release: see `held`.
+        self.at.store(at.encode(), Ordering::Release);
+    }
+
+    /// Begins a hold that is timed, or while the record of another one is here.
+    #[cold]
+    #[inline(never)]
+    fn begin_seldom(&self, want: Want, at: Place, timed: Timed, now: impl FnOnce() -> u64) {
+        if want.nests() && !self.at.load(Ordering::Relaxed).is_null() {
+            return self.nest(now());
+        }
+        self.again.store(0, Ordering::Relaxed);
+        let began = match timed {
+            Timed::No => 0,
+            Timed::Yes => now() << 1,
+            Timed::AsSample => now() << 1 | 1,
+        };
         self.go_on(at.encode(), began);
+    }
+
+    /// The thread reads the lock, and acquires it for reading once more: the first hold goes on until the last release.
+    /// It is timed from here on, if it was not before, so that each release looks here.
+    fn nest(&self, now: u64) {
+        self.again.store(self.again.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if !self.is_timed() {
+            self.began.store(now << 1, Ordering::Relaxed);
+        }
     }
 
     /// Of the writer: the place of its thread. Before [`begin`](Self::begin): see [`held`](Self::held).
@@ -126,7 +171,11 @@ impl Hold {
 
     /// What `ended` goes on, otherwise than before or after a pause, since `began`. It does not count as an
     /// acquisition.
-    pub(super) fn resume(&self, ended: Ended, began: Option<u64>) {
+    pub(super) fn resume(&self, want: Want, ended: Ended, began: Option<u64>) {
+        if want.nests() && !self.at.load(Ordering::Relaxed).is_null() {
+            // An upgradable reader that reads the lock, too, becomes a reader.
+            return self.nest(began.unwrap_or_else(Native::now));
+        }
         let at = ended.at.unwrap_or(Place::Address(0)).encode();
         self.go_on(at, began.map_or(0, |began| began << 1));
         if let Some(told) = ended.told {
@@ -166,17 +215,22 @@ impl Hold {
         self.at.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    pub(super) fn end(&self) -> Ended {
+    /// None: the thread has the lock still.
+    pub(super) fn end(&self) -> Option<Ended> {
+        if let Some(again) = self.again.load(Ordering::Relaxed).checked_sub(1) {
+            self.again.store(again, Ordering::Relaxed);
+            return None;
+        }
         let began = self.began.load(Ordering::Relaxed);
         let at = Place::decode(self.at.load(Ordering::Relaxed));
         self.began.store(0, Ordering::Relaxed);
         self.end_untimed();
-        Ended {
+        Some(Ended {
             began: (began != 0).then_some(began >> 1),
             is_sample: began & 1 != 0,
             at,
             told: self.put_told(ptr::null_mut()),
-        }
+        })
     }
 
     /// The hold that lasts now.

@@ -55,8 +55,9 @@
 //!   more than an acquisition, and for each acquisition after or during a wait. So the longest hold
 //!   that anybody waited for is always known; a longer one that nobody waited for may be missed.
 //! * A percentile is up to a quarter longer than the true one: see [`Times`].
-//! * If a thread that reads a lock acquires it for reading again, both acquisitions count, but only
-//!   the second hold is timed, and until its end shown as held now.
+//! * If a thread that reads a lock acquires it for reading again, both acquisitions count, and are one hold, which lasts
+//!   until the thread has released both. With the feature `send_guard`, and of several permits of a semaphore, only the last
+//!   hold is timed, and until its end shown as held now.
 //! * A hold that was not timed and that nobody waits for is held now for an unknown time.
 //! * The place of the longest hold may be that of an earlier one if the guard was sent to another thread,
 //!   or if statistics were off when the hold began.

@@ -82,6 +82,12 @@ impl Want {
     pub(super) const ALL: [Self; 6] =
         [Self::Read, Self::Recursive, Self::Write, Self::Upgradable, Self::Upgrade, Self::Permits];
 
+    /// Whether a thread that holds the lock so may acquire it so once more. Not if a guard may be released by another
+    /// thread: its own would seem to have it for ever.
+    pub(super) const fn nests(self) -> bool {
+        !cfg!(feature = "send_guard") && matches!(self, Self::Read | Self::Recursive)
+    }
+
     /// On which side it counts.
     #[inline]
     pub fn access(self) -> Access {

@@ -241,7 +241,7 @@ impl Record {
             self.writer.set_by(own_place(), want == Want::Upgradable);
         }
         match self.hold(want.access()) {
-            Some(hold) => hold.begin(at, timed, now),
+            Some(hold) => hold.begin(want, at, timed, now),
             None => _ = self.other_reads.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -275,17 +275,17 @@ impl Record {
     #[cold]
     #[inline(never)]
     fn leave_timed(&self, hold: &Hold, access: Access, release: impl FnOnce()) {
-        let (ended, held) = self.end(hold, access, Native::now());
+        let ended = self.end(hold, access, Native::now());
         release();
-        if let Some(mut told) = ended.told {
+        if let Some((Ended { told: Some(mut told), .. }, held)) = ended {
             told.held = Some(Duration::from_nanos(held));
             told.tell();
         }
     }
 
-    /// The hold ends `now`; and for how long it lasted, at least.
-    fn end(&self, hold: &Hold, access: Access, now: u64) -> (Ended, u64) {
-        let ended = hold.end();
+    /// The hold ends `now`; and for how long it lasted, at least. None: its thread has the lock still.
+    fn end(&self, hold: &Hold, access: Access, now: u64) -> Option<(Ended, u64)> {
+        let ended = hold.end()?;
         // Acquire: pairs with that of the waiter. One that was not timed began before anybody waited.
         let is_waited_for = self.waiters.waiting.load(Ordering::Acquire) != 0;
         let since = || if is_waited_for { self.waiters.since.load(Ordering::Relaxed) } else { now };
@@ -296,16 +296,17 @@ impl Record {
         if is_longest {
             side.longest_hold.put(held, now, ended.at);
         }
-        (ended, held)
+        Some((ended, held))
     }
 
     /// What was held in one way is held in another from now on, as `change` does it.
     pub fn change(&self, from: Access, to: Access, change: impl FnOnce()) {
-        let ended = self.hold(from).map(|hold| self.end(hold, from, Native::now()).0);
+        let ended = self.hold(from).and_then(|hold| Some(self.end(hold, from, Native::now())?.0));
         // Before: then another thread may write what the writer writes.
         if let (Some(hold), Some(ended)) = (self.hold(to), ended) {
             let began = ended.began.map(|_| Native::now());
-            hold.resume(ended, began);
+            let want = if to == Access::Read { Want::Read } else { Want::Write };
+            hold.resume(want, ended, began);
         }
         change();
     }
@@ -313,15 +314,17 @@ impl Record {
     /// The writer is without the lock during `pause`, for a condition variable, and holds it again after.
     pub fn pause<R>(&self, pause: impl FnOnce() -> R) -> R {
         let began = Native::now();
-        let (ended, _) = self.end(&self.writer, Access::Write, began);
+        let ended = self.end(&self.writer, Access::Write, began).map(|(ended, _)| ended);
         let result = pause();
         let now = Native::now();
         let waited = now.saturating_sub(began);
         if is_collecting() && self.conditions.add(waited) {
-            self.longest_condition.put(waited, now, ended.at);
+            self.longest_condition.put(waited, now, ended.as_ref().and_then(|ended| ended.at));
         }
         self.writer.set_by(own_place(), false);
-        self.writer.resume(ended, Some(now));
+        if let Some(ended) = ended {
+            self.writer.resume(Want::Write, ended, Some(now));
+        }
         result
     }
 
