@@ -742,7 +742,10 @@ fn a_record_is_written_where_the_profile_is() {
                     let held = record.held_now(lock).unwrap();
                     assert_eq!(record.waiting(lock).len(), 1);
                     // A name is cut off.
-                    assert!("a_record_is_written_where_the_profile_is".starts_with(record.name(held.thread)));
+                    assert!(
+                        "a_record_is_written_where_the_profile_is"
+                            .starts_with(record.name(held.thread))
+                    );
                     assert!(record.line(held.stack).unwrap().file.ends_with("stats.rs"));
                     assert!(record.as_of_ns.unwrap() >= held.since_ns.unwrap());
                     true

@@ -27,7 +27,8 @@ pub(super) struct Hold {
     began: AtomicU64,
     /// As [`Place::encode`]s it; null while nobody holds it.
     at: AtomicPtr<Location<'static>>,
-    /// Of the writer: the [place](super::places) of its thread, times two, and one more for an upgradable reader.
+    /// Of the writer: the [place](super::places) of its thread, times two, and one more for an upgradable reader. Of a place:
+    /// one if its thread writes a range.
     by: AtomicUsize,
     /// Of a reader: how often its thread has the lock beside the first time; see [`nest`](Self::nest).
     again: AtomicUsize,
@@ -91,8 +92,8 @@ pub(super) struct Holds {
     pub(super) at: Option<Place>,
     /// Only of the writer: the place of its thread.
     pub(super) by: usize,
-    /// Only of the writer: it is an upgradable reader.
-    pub(super) is_upgradable: bool,
+    /// Of the writer: it is an upgradable reader. Of another thread: it writes a range.
+    pub(super) is_other: bool,
 }
 
 impl Hold {
@@ -163,10 +164,10 @@ impl Hold {
         }
     }
 
-    /// Of the writer: the place of its thread. Before [`begin`](Self::begin): see [`held`](Self::held).
+    /// By which thread, and how: see [`Holds`]. Before [`begin`](Self::begin): see [`held`](Self::held).
     #[inline]
-    pub(super) fn set_by(&self, place: usize, is_upgradable: bool) {
-        self.by.store(place << 1 | usize::from(is_upgradable), Ordering::Relaxed);
+    pub(super) fn set_by(&self, place: usize, is_other: bool) {
+        self.by.store(place << 1 | usize::from(is_other), Ordering::Relaxed);
     }
 
     /// What `ended` goes on, otherwise than before or after a pause, since `began`. It does not count as an
@@ -243,7 +244,7 @@ impl Hold {
             began: (began != 0).then_some(began >> 1),
             at: Place::decode(at),
             by: by >> 1,
-            is_upgradable: by & 1 != 0,
+            is_other: by & 1 != 0,
         })
     }
 

@@ -91,6 +91,7 @@ mod named;
 mod ongoing;
 mod place;
 mod places;
+mod range;
 mod record;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod recorded;
@@ -109,6 +110,7 @@ pub use named::{Name, Named};
 #[doc(hidden)]
 pub use place::Want;
 pub use place::{Access, Place};
+pub use range::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
 #[doc(hidden)] // for the crate's C interface
 pub use record::Record;
 #[doc(hidden)]
@@ -119,6 +121,7 @@ pub use snapshot::{Claim, Deadlock, LockStats, Longest, Now, SideStats, Snapshot
 #[cfg(feature = "deadlock_detection")]
 pub(crate) use threads::{name_of, own_place};
 
+use crate::range::RangePolicy;
 use crate::{Policy, RawMutex, RawRwLock, RawThreadId};
 
 /// A [`RwLock`](crate::RwLock) with a name. Its methods and guards are those of `lock_api` and of
@@ -157,7 +160,7 @@ pub type ReentrantMutexGuard<'a, T> =
 /// `use fairlock::stats::Mutex` work; the name of its type is the latter. For a `static` see
 /// [`Builder`], for raw locks of other crates [`Named::new`].
 pub trait NamedExt {
-    /// What the lock guards.
+    /// What the lock guards; of a semaphore the number of permits, of a lock on ranges its policy.
     type Value;
     /// The lock with a name.
     type Named;
@@ -214,6 +217,15 @@ impl NamedExt for crate::Semaphore {
 
     fn named(name: impl Into<Name>, permits: u32) -> Semaphore {
         Named::with_name(name.into(), Self::new(permits))
+    }
+}
+
+impl NamedExt for crate::RangeRwLock {
+    type Value = RangePolicy;
+    type Named = RangeRwLock;
+
+    fn named(name: impl Into<Name>, policy: RangePolicy) -> RangeRwLock {
+        Named::with_name(name.into(), Self::with_policy(policy))
     }
 }
 
@@ -288,6 +300,11 @@ impl Builder {
     /// A semaphore with so many free permits.
     pub const fn semaphore(self, permits: u32) -> Semaphore {
         self.around(crate::Semaphore::new(permits))
+    }
+
+    /// A lock on ranges that are all free, and follow `policy`.
+    pub const fn range_lock(self, policy: RangePolicy) -> RangeRwLock {
+        self.around(crate::RangeRwLock::with_policy(policy))
     }
 
     /// A free mutex that its holder may lock again.

@@ -145,6 +145,19 @@ impl<R> Named<R> {
         }
     }
 
+    /// As [`leave`](Self::leave), of a range.
+    pub(super) fn leave_range(&self, want: Want, release: impl FnOnce()) {
+        match self.2.get() {
+            None => release(),
+            Some(record) => record.leave_range(want, release),
+        }
+    }
+
+    /// A range that the calling thread writes is read from now on.
+    pub(super) fn downgrade_range(&self) {
+        self.2.get().into_iter().for_each(Record::downgrade_range);
+    }
+
     #[inline]
     fn change(&self, from: Access, to: Access, change: impl FnOnce(&R)) {
         match self.2.get() {

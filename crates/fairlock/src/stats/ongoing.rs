@@ -119,11 +119,11 @@ impl<'a> Ongoing<'a> {
             let own = held.thread == wait.thread;
             let is_writer = held.access == Access::Write;
             match wait.wait.want {
-                Want::Read | Want::Recursive => is_writer && !held.hold.is_upgradable,
+                Want::Read | Want::Recursive => is_writer && !held.hold.is_other,
                 Want::Upgradable => is_writer,
                 Want::Write => true,
                 Want::Upgrade => !(is_writer && own),
-                Want::Permits => false,
+                Want::Permits | Want::RangeRead | Want::RangeWrite => false,
             }
         };
         let of_thread = |held: &&Held| held.thread == thread && held.lock == wait.lock;

@@ -76,11 +76,23 @@ pub enum Want {
     Upgrade,
     /// What nobody holds alone: permits.
     Permits,
+    /// To read a range, of which several threads may have some.
+    RangeRead,
+    /// To write one.
+    RangeWrite,
 }
 
 impl Want {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Read, Self::Recursive, Self::Write, Self::Upgradable, Self::Upgrade, Self::Permits];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Read,
+        Self::Recursive,
+        Self::Write,
+        Self::Upgradable,
+        Self::Upgrade,
+        Self::Permits,
+        Self::RangeRead,
+        Self::RangeWrite,
+    ];
 
     /// Whether a thread that holds the lock so may acquire it so once more. Not if a guard may be released by another
     /// thread: its own would seem to have it for ever.
@@ -88,12 +100,17 @@ impl Want {
         !cfg!(feature = "send_guard") && matches!(self, Self::Read | Self::Recursive)
     }
 
+    /// Whether threads hold parts, of which one may end the wait or not.
+    pub(super) const fn is_of_parts(self) -> bool {
+        matches!(self, Self::Permits | Self::RangeRead | Self::RangeWrite)
+    }
+
     /// On which side it counts.
     #[inline]
     pub fn access(self) -> Access {
         match self {
-            Self::Read | Self::Recursive | Self::Permits => Access::Read,
-            Self::Write | Self::Upgradable | Self::Upgrade => Access::Write,
+            Self::Read | Self::Recursive | Self::Permits | Self::RangeRead => Access::Read,
+            Self::Write | Self::Upgradable | Self::Upgrade | Self::RangeWrite => Access::Write,
         }
     }
 }

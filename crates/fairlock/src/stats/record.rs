@@ -29,6 +29,8 @@ pub struct Record {
     readers: Places,
     /// Reads of threads that have no place.
     other_reads: AtomicU64,
+    /// Ranges that were taken for writing. Each has been counted as a read, by its thread.
+    range_writes: AtomicU64,
     /// Among the named locks of the process.
     pub(super) number: u64,
     pub(super) name: Box<str>,
@@ -88,6 +90,7 @@ impl Record {
             },
             readers: Places::new(),
             other_reads: AtomicU64::new(0),
+            range_writes: AtomicU64::new(0),
             number,
             name: name.into(),
             sides: array::from_fn(|_| Box::new(Side::new())),
@@ -152,7 +155,9 @@ impl Record {
         if result.is_ok() {
             self.waiters.served.fetch_add(1, Ordering::Relaxed);
             self.begin(want, at, true, || now);
-            if let (Some(hold), Some(told)) = (self.hold(want.access()), told) {
+            let is_range = matches!(want, Want::RangeRead | Want::RangeWrite);
+            let hold = if is_range { self.readers.own() } else { self.hold(want.access()) };
+            if let (Some(hold), Some(told)) = (hold, told) {
                 hold.tell(told);
             }
         } else if let Some(told) = told {
@@ -237,6 +242,9 @@ impl Record {
 
     #[inline]
     fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+        if matches!(want, Want::RangeRead | Want::RangeWrite) {
+            return self.begin_range(want, at, timed, now);
+        }
         if want.access() == Access::Write {
             self.writer.set_by(own_place(), want == Want::Upgradable);
         }
@@ -244,6 +252,31 @@ impl Record {
             Some(hold) => hold.begin(want, at, timed, now),
             None => _ = self.other_reads.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// Several threads may have ranges, also for writing: each has its hold at its place.
+    fn begin_range(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+        let writes = want == Want::RangeWrite;
+        if writes {
+            self.range_writes.fetch_add(1, Ordering::Relaxed);
+        }
+        match self.readers.own() {
+            Some(hold) => {
+                hold.set_by(0, writes);
+                hold.begin(want, at, timed, now);
+            }
+            None => _ = self.other_reads.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Releases a range by `release`; as [`leave`](Self::leave).
+    pub(super) fn leave_range(&self, want: Want, release: impl FnOnce()) {
+        self.leave_hold(self.readers.own(), want.access(), release);
+    }
+
+    /// A range that the calling thread writes is read from now on.
+    pub(super) fn downgrade_range(&self) {
+        self.readers.own().into_iter().for_each(|own| own.set_by(0, false));
     }
 
     #[inline]
@@ -262,7 +295,12 @@ impl Record {
     /// taken the lock, and dropped it.
     #[inline]
     pub fn leave(&self, access: Access, release: impl FnOnce()) {
-        if let Some(hold) = self.hold(access) {
+        self.leave_hold(self.hold(access), access, release);
+    }
+
+    #[inline]
+    fn leave_hold(&self, hold: Option<&Hold>, access: Access, release: impl FnOnce()) {
+        if let Some(hold) = hold {
             // Relaxed: a waiter that comes at this moment is as good as none.
             if hold.is_timed() || self.waiters.waiting.load(Ordering::Relaxed) != 0 {
                 return self.leave_timed(hold, access, release);
@@ -379,7 +417,10 @@ impl Record {
 
     /// Holds that have not ended: whose, by its place; in which way; and the hold.
     pub(super) fn holds(&self) -> Vec<(usize, Access, Holds)> {
-        let reader = |(place, hold): (usize, &Hold)| Some((place, Access::Read, hold.held()?));
+        let reader = |(place, hold): (usize, &Hold)| {
+            let held = hold.held()?;
+            Some((place, if held.is_other { Access::Write } else { Access::Read }, held))
+        };
         let writer = self.writer.held().map(|hold| (hold.by, Access::Write, hold));
         self.readers.all().into_iter().filter_map(reader).chain(writer).collect()
     }
@@ -404,7 +445,7 @@ impl Record {
 
     /// Counts what `other` has counted, too.
     pub(super) fn absorb(&self, other: &Self) {
-        self.writer.absorb(other.writer.count());
+        self.writer.absorb(other.count_writes());
         self.other_reads.fetch_add(other.count_reads(), Ordering::Relaxed);
         for (side, other) in self.sides.iter().zip(&other.sides) {
             side.absorb(other);
@@ -415,7 +456,12 @@ impl Record {
 
     fn count_reads(&self) -> u64 {
         let counted = self.readers.all().iter().map(|(_, hold)| hold.count()).sum::<u64>();
-        counted + self.other_reads.load(Ordering::Relaxed)
+        let all = counted + self.other_reads.load(Ordering::Relaxed);
+        all.saturating_sub(self.range_writes.load(Ordering::Relaxed))
+    }
+
+    fn count_writes(&self) -> u64 {
+        self.writer.count() + self.range_writes.load(Ordering::Relaxed)
     }
 
     /// The numbers as they are now.
@@ -424,7 +470,7 @@ impl Record {
             name: self.name.to_string(),
             locks: 0,
             reads: self.side(Access::Read).stats(self.count_reads()),
-            writes: self.side(Access::Write).stats(self.writer.count()),
+            writes: self.side(Access::Write).stats(self.count_writes()),
             conditions: self.conditions.times(),
             longest_condition: self.longest_condition.get(),
         }

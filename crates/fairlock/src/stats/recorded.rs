@@ -18,7 +18,7 @@ use fairlock_profile::{
 
 use super::histogram::Times;
 use super::ongoing::Ongoing;
-use super::place::{Access, Place, Want};
+use super::place::{Access, Place};
 use super::record;
 use super::snapshot::{LockStats, Longest, SideStats};
 use super::sums::Sums;
@@ -198,8 +198,8 @@ fn add_threads(record: &mut Record, ongoing: &Ongoing<'_>, numbers: &BTreeMap<us
             since_ns: wait.wait.since,
             reads: wait.wait.want.access() == Access::Read,
             holder: 0,
-            // Several threads have permits: a circle with one of them may open without it.
-            can_end: wait.wait.can_end || wait.wait.want == Want::Permits,
+            // Several threads have parts: a circle with one of them may open without it.
+            can_end: wait.wait.can_end || wait.wait.want.is_of_parts(),
         });
     }
     for held in &ongoing.holds {

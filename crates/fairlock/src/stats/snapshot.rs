@@ -573,7 +573,8 @@ mod tests {
 
     fn longest(address: usize) -> Option<Longest> {
         let (time, at) = (Duration::from_nanos(1), Some(Place::Address(address)));
-        Some(Longest { time, thread: "t".to_string(), at, name: None })
+        let thread = "t".to_string();
+        Some(Longest { time, thread, at, name: None, number: 0, until: 0 })
     }
 
     fn side(wait: usize, hold: usize) -> SideStats {
