@@ -27,8 +27,8 @@ pub(super) struct Hold {
     began: AtomicU64,
     /// As [`Place::encode`]s it; null while nobody holds it.
     at: AtomicPtr<Location<'static>>,
-    /// Of the writer: the [place](super::places) of its thread, times two, and one more for an upgradable reader. Of a place:
-    /// one if its thread writes a range.
+    /// Of the writer: the [place](super::places) of its thread, and [`OTHER`] for an upgradable reader. Of a place:
+    /// `OTHER` if its thread writes a range.
     by: AtomicUsize,
     /// Of a reader: how often its thread has the lock beside the first time; see [`nest`](Self::nest).
     again: AtomicUsize,
@@ -39,6 +39,9 @@ pub(super) struct Hold {
     /// From where it waits.
     wait_at: AtomicPtr<Location<'static>>,
 }
+
+/// In [`Hold::by`]: the hold is of the other of two kinds.
+const OTHER: usize = 1 << (usize::BITS - 1);
 
 /// Whether a hold is timed.
 enum Timed {
@@ -121,13 +124,13 @@ impl Hold {
     }
 
     /// One more, which is timed if `timed`, or if it is the turn of a sample.
-    #[inline]
+    #[inline(always)] // or it is called: 10 instructions of 110
     pub(super) fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
         let count = self.count();
         // No locked instruction: nobody else writes it meanwhile.
         self.count.store(count.wrapping_add(1), Ordering::Relaxed);
         let is_sample = count % HELD_SAMPLE == 0;
-        if timed || is_sample || !self.at.load(Ordering::Relaxed).is_null() {
+        if timed || is_sample || (want.nests() && !self.at.load(Ordering::Relaxed).is_null()) {
             let timed = match (is_sample, timed) {
                 (true, _) => Timed::AsSample,
                 (false, true) => Timed::Yes,
@@ -135,7 +138,10 @@ impl Hold {
             };
             return self.begin_seldom(want, at, timed, now);
         }
-        // `began` is zero: `end` has left it so. Release: see `held`.
+        if want.is_of_parts() || want.may_be_given() {
+            self.began.store(0, Ordering::Relaxed);
+        }
+        // Otherwise `began` is zero: `end` has left it so. Release: see `held`.
         self.at.store(at.encode(), Ordering::Release);
     }
 
@@ -167,7 +173,7 @@ impl Hold {
     /// By which thread, and how: see [`Holds`]. Before [`begin`](Self::begin): see [`held`](Self::held).
     #[inline]
     pub(super) fn set_by(&self, place: usize, is_other: bool) {
-        self.by.store(place << 1 | usize::from(is_other), Ordering::Relaxed);
+        self.by.store(if is_other { place | OTHER } else { place }, Ordering::Relaxed);
     }
 
     /// What `ended` goes on, otherwise than before or after a pause, since `began`. It does not count as an
@@ -243,8 +249,8 @@ impl Hold {
         (!at.is_null()).then(|| Holds {
             began: (began != 0).then_some(began >> 1),
             at: Place::decode(at),
-            by: by >> 1,
-            is_other: by & 1 != 0,
+            by: by & !OTHER,
+            is_other: by & OTHER != 0,
         })
     }
 

@@ -94,10 +94,18 @@ impl Want {
         Self::RangeWrite,
     ];
 
-    /// Whether a thread that holds the lock so may acquire it so once more. Not if a guard may be released by another
-    /// thread: its own would seem to have it for ever.
+    const fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::Recursive)
+    }
+
+    /// Whether a thread that holds the lock so may acquire it so once more.
     pub(super) const fn nests(self) -> bool {
-        !cfg!(feature = "send_guard") && matches!(self, Self::Read | Self::Recursive)
+        self.is_read() && !self.may_be_given()
+    }
+
+    /// Whether another thread may release what one has at its place, which would seem to have it for ever.
+    pub(super) const fn may_be_given(self) -> bool {
+        self.is_read() && cfg!(feature = "send_guard")
     }
 
     /// Whether threads hold parts, of which one may end the wait or not.

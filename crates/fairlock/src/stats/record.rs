@@ -240,7 +240,7 @@ impl Record {
         (waited, now)
     }
 
-    #[inline]
+    #[inline(always)] // as `Hold::begin`
     fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
         if matches!(want, Want::RangeRead | Want::RangeWrite) {
             return self.begin_range(want, at, timed, now);
