@@ -79,6 +79,21 @@ fn hang(how: &str) {
                 drop(accounts.lock());
             });
         }
+        // The child uses the locks of its parent.
+        "forked" => {
+            drop(accounts.lock());
+            // SAFETY: no thread of this process has a lock.
+            let child = unsafe { libc::fork() };
+            if child != 0 {
+                // SAFETY: the child; its status is not asked for.
+                assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+                process::exit(0);
+            }
+            let _accounts = accounts.lock();
+            (0..2).for_each(|_| start("web", || drop(accounts.lock())));
+            pause(2_500);
+            process::exit(0);
+        }
         _ => unreachable!("{how}"),
     }
     pause(if env::var_os(STAYS).is_some() { 60_000 } else { 2_500 });
@@ -105,7 +120,7 @@ fn fairlock(arguments: &[&str]) -> Command {
     command
 }
 
-/// A run: its exit code, what it said, and the process as `--json` has it.
+/// A run: its exit code, what it said, and the processes as `--json` has them.
 fn run(how: &str, way: &[&str]) -> (Option<i32>, String, Value) {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("json");
@@ -115,8 +130,7 @@ fn run(how: &str, way: &[&str]) -> (Option<i32>, String, Value) {
     let Output { status, stderr, .. } = command.env(HOW, how).output().expect("fairlock starts");
     let text = String::from_utf8(stderr).expect("text");
     let json: Value = serde_json::from_slice(&std::fs::read(json).expect(&text)).unwrap();
-    assert_eq!(json["processes"].as_array().unwrap().len(), 1, "{text}");
-    (status.code(), text, json["processes"][0].clone())
+    (status.code(), text, json["processes"].clone())
 }
 
 /// The text in one line.
@@ -145,7 +159,7 @@ fn threads_that_wait_for_each_other_are_a_deadlock() {
                 "(audit), holds journal, waits for accounts",
             ],
         );
-        let deadlock = json["deadlocks"][0].as_array().unwrap();
+        let deadlock = json[0]["deadlocks"][0].as_array().unwrap();
         let of = |name: &str| deadlock.iter().find(|it| it["name"] == name).expect(&text);
         assert_eq!(of("audit")["waits_for"], "accounts");
         let file = of("checkout")["waiter"][0]["file"].as_str().unwrap();
@@ -166,11 +180,23 @@ fn a_circle_through_a_lock_of_pthread_is_one() {
 fn a_lock_that_is_held_has_its_holder_and_its_waiters_named() {
     let (_, text, json) = run("held", &["--observe"]);
     says(&text, &["lost ", "at the lock \"accounts\": named.rs:", "2 threads wait", "(nightly)"]);
-    let locks = json["locks"].as_array().unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 1, "{text}");
+    let locks = json[0]["locks"].as_array().unwrap();
     let lock = locks.iter().find(|lock| lock["name"] == "accounts").expect(&text);
     assert_eq!((&lock["kind"], &lock["waiting_now"]), (&"named".into(), &2.into()));
     assert_eq!(lock["held_now"]["name"], "nightly");
     assert!(lock["waiting_now_longest_ns"].as_u64() >= Some(1_000_000_000), "{lock}");
+}
+
+#[test]
+fn the_child_of_a_fork_has_a_record_from_its_first_wait_on() {
+    let (_, text, json) = run("forked", &["--observe"]);
+    says(&text, &["lost ", "at the lock \"accounts\": named.rs:", "2 threads wait"]);
+    let of = |process: &Value| process["locks"].as_array().unwrap()[0]["held_now"].clone();
+    let held: Vec<Value> = json.as_array().unwrap().iter().map(of).collect();
+    let parent = json.as_array().unwrap().iter().find(|it| it["parent"].is_null()).unwrap();
+    let child = json.as_array().unwrap().iter().find(|it| it["parent"] == parent["pid"]).unwrap();
+    assert_eq!(of(child)["thread"], child["pid"], "{held:?}: {text}");
 }
 
 /// A program that is killed where its test ends.

@@ -201,6 +201,8 @@ impl Record {
     }
 
     fn arrive(&self, want: Want, can_end: bool, at: Place) -> Arrival {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        super::file::begin_in_child();
         self.tell_long_waits();
         let (began, passed) = (Native::now(), self.waiters.passed());
         if self.waiters.waiting.load(Ordering::Relaxed) == 0 {

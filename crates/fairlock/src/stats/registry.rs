@@ -4,6 +4,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
+#[cfg(all(target_os = "linux", not(miri)))]
+use std::sync::TryLockError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
@@ -73,7 +75,7 @@ fn add<T>(all: &mut Numbered<T>, make: impl FnOnce(u64) -> T) -> Arc<T> {
 /// threads that use the locks are not held up. In the child of a fork it may wait for ever if another
 /// thread of the parent held that lock.
 pub fn snapshot() -> Snapshot {
-    let (mut sums, live) = all();
+    let (mut sums, live) = all(records());
     // The other numbers are read without the lock.
     for record in &live {
         record.tell_long_waits();
@@ -84,17 +86,26 @@ pub fn snapshot() -> Snapshot {
     Snapshot::new(stats, deadlocks)
 }
 
-/// A record of all of them for `FAIRLOCK_PROFILE`.
+/// A record of all of them for `FAIRLOCK_PROFILE`; none in the child of a fork at which another thread had the mutex.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn recorded() -> fairlock_profile::Record {
-    let (sums, live) = all();
-    super::recorded::now(sums, &live)
+fn recorded() -> Option<fairlock_profile::Record> {
+    let attempts = (0..100).map(|attempt| {
+        if attempt > 0 {
+            std::thread::sleep(core::time::Duration::from_millis(1));
+        }
+        match RECORDS.try_lock() {
+            Ok(records) => Some(records),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    });
+    let (sums, live) = all(attempts.flatten().next()?);
+    Some(super::recorded::now(sums, &live))
 }
 
 /// What the locks that are gone have counted, and all others.
-fn all() -> (Sums, Vec<Arc<Record>>) {
+fn all(records: MutexGuard<'_, Records>) -> (Sums, Vec<Arc<Record>>) {
     let mut sums = Sums::new();
-    let records = records();
     for (name, gone) in &records.gone {
         sums.add(name, gone, 0);
     }

@@ -73,6 +73,14 @@ impl Taker {
     }
 }
 
+/// The calling thread is the only one of a process that was just forked, and has another number there.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn enter_child() {
+    let place = PLACE.get().checked_sub(BASE);
+    let taker = place.and_then(|index| TAKERS.get(index));
+    taker.into_iter().for_each(|taker| taker.number.store(own_number(), Ordering::Relaxed));
+}
+
 /// The calling thread's number: the system's on Linux.
 fn own_number() -> usize {
     #[cfg(all(target_os = "linux", not(miri)))]
