@@ -157,8 +157,9 @@ pub fn behind(stack: &[Place], wrapper: &Place, is_one: impl Fn(&Place) -> bool)
 
 /// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
 /// a library that wraps them.
-fn is_wrapper(place: &Place) -> bool {
-    const WRAPPERS: [&str; 9] = [
+pub fn is_wrapper(place: &Place) -> bool {
+    const WRAPPERS: [&str; 10] = [
+        "fairlock_",
         "std::",
         "__gnu_cxx::",
         "__gthread",
@@ -236,7 +237,12 @@ mod tests {
     fn what_hands_a_lock_on_is_not_the_caller() {
         let is_wrapper =
             |name: &str| is_wrapper(&Place { function: name.into(), ..Place::default() });
-        let wrappers = ["std::mutex::lock()", "__gthread_mutex_unlock", "__glibcxx_rwlock_unlock"];
+        let wrappers = [
+            "std::mutex::lock()",
+            "__gthread_mutex_unlock",
+            "__glibcxx_rwlock_unlock",
+            "fairlock_mutex_lock",
+        ];
         assert!(wrappers.into_iter().all(is_wrapper));
         let crates = [
             "core::ops::function::FnOnce::call_once",

@@ -227,6 +227,20 @@ fn at(thread: &OfThread) -> String {
     caller(thread).map(|place| format!(" at {}", place.short())).unwrap_or_default()
 }
 
+/// How many of the outermost frames only start a thread, the program, or a function of it.
+fn starts(stack: &[Frame]) -> usize {
+    const FIRST: [&str; 3] = ["start_thread", "__libc_start_call_main", "_start"];
+    let is_first = |frame: &Frame| {
+        let function = &*frame.place.function;
+        FIRST.contains(&function) || function.ends_with("__rust_begin_short_backtrace")
+    };
+    let inside = stack.iter().position(is_first).unwrap_or(stack.len());
+    let of_library = |frame: &&Frame| place::is_wrapper(&frame.place);
+    let more = stack[..inside].iter().rev().take_while(of_library).count();
+    // Some function must be named.
+    if more == inside { 0 } else { stack.len() - inside + more }
+}
+
 /// The stacks, each with the threads that have it.
 fn stacks(content: &Content) -> String {
     let mut stacks = BTreeMap::<String, Vec<&OfThread>>::new();
@@ -240,6 +254,7 @@ fn stacks(content: &Content) -> String {
         let inner = thread.stack[..begin].iter().take(1).map(name);
         let gap = (begin > 1).then(|| "…".to_owned());
         let rest = &thread.stack[begin..];
+        let rest = &rest[..rest.len() - starts(rest)];
         let more = rest.len().checked_sub(SHOWN + 1).map(|more| format!("{} more", more + 1));
         let shown = rest.iter().take(SHOWN).map(name);
         let names: Vec<String> = inner.chain(gap).chain(shown).chain(more).collect();

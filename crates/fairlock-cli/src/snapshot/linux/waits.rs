@@ -511,7 +511,13 @@ pub fn caller<'a>(stack: impl Iterator<Item = &'a Place> + Clone) -> Option<&'a 
     let inside = stack.clone().take_while(|place| !is_known(place)).count();
     let of_lock = stack.clone().skip(inside).take_while(is_known).count();
     let skipped = if of_lock == 0 { 0 } else { inside + of_lock };
-    place::caller_of(stack.clone().skip(skipped)).or_else(|| place::caller_of(stack))
+    let found = place::caller_of(stack.clone().skip(skipped));
+    let found = found.or_else(|| place::caller_of(stack.clone()))?;
+    // And have no lines there, but the program's own functions may have.
+    let has_line =
+        |it: &&Place| it.file.is_some() && it.object == found.object && !place::is_wrapper(it);
+    let own = if found.file.is_none() { stack.clone().find(has_line) } else { None };
+    own.or(Some(found))
 }
 
 /// A thread's name and number.

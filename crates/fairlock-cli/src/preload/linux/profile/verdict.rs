@@ -27,11 +27,14 @@ impl Profile {
             return String::new();
         }
         let all = threads.map_or(0, |threads| threads.threads_ns);
-        let of = threads.map_or_else(String::new, |threads| {
-            let average = threads.threads_ns as f64 / threads.watched_ns.max(1) as f64;
-            let threads_in_words = several(average.round().max(1.0) as u64, "thread");
-            format!(" of {} ({threads_in_words})", time(threads.threads_ns))
-        });
+        // The threads are watched from outside, now and then: on a busy machine more may have been lost than that saw.
+        let of = |lost: u64| {
+            threads.map_or_else(String::new, |threads| {
+                let average = threads.threads_ns as f64 / threads.watched_ns.max(1) as f64;
+                let threads_in_words = several(average.round().max(1.0) as u64, "thread");
+                format!(" of {} ({threads_in_words})", time(threads.threads_ns.max(lost)))
+            })
+        };
         let matters = |lost: u64, longest: u64| lost > all / PART || longest >= LONG_NS;
         let deadlocks = self.deadlocks();
         if let Some(first) = deadlocks.first() {
@@ -43,15 +46,15 @@ impl Profile {
         let hidden = hidden.max_by_key(|found| found.slept_ns);
         let lines = match (worst, hidden) {
             (Some(lock), _) if matters(lock.lost(), lock.longest().unwrap_or(0)) => {
-                let begin = format!("lost {}{of} at the lock", time(lock.lost()));
+                let begin = format!("lost {}{} at the lock", time(lock.lost()), of(lock.lost()));
                 in_two_lines(&begin, lock.name(), &culprit(self, &lock))
             }
             (_, Some(found)) if matters(found.slept_ns, 0) => {
-                let begin =
-                    format!("waited {}{of} at the {}", time(found.slept_ns), found.seen.kind());
+                let (slept, of) = (time(found.slept_ns), of(found.slept_ns));
+                let begin = format!("waited {slept}{of} at the {}", found.seen.kind());
                 in_two_lines(&begin, found.seen.name(), &unseen(&found))
             }
-            _ => wrapped(&format!("no time worth mentioning lost at locks{of}")),
+            _ => wrapped(&format!("no time worth mentioning lost at locks{}", of(0))),
         };
         format!("\n{}\n", lines.join("\n"))
     }
