@@ -2,19 +2,19 @@
 
 use std::cell::Cell;
 
-use fairlock::condvar::TicketCondvar;
-use fairlock::ticket::{Adaptive, AdaptiveTicketLock};
-use fairlock_sim::{Machine, Sim, Simulation, busy, stopped};
+use fairlock::condvar::WordCondvar;
+use fairlock::lock::RawMutex;
+use fairlock_sim::{Machine, Sim, Simulation, begin_locks, busy, stopped};
 use fairlock_testing as _; // the watchdog
 
 const RUN_NS: u64 = 50_000_000;
 const CAPACITY: u64 = 16;
 
-type Condvar = TicketCondvar<Sim, Adaptive<65_536>>;
+type Condvar = WordCondvar<Sim>;
 
 /// A queue for as many producers as consumers.
 struct Queue {
-    mutex: AdaptiveTicketLock<Sim>,
+    mutex: RawMutex<Sim>,
     not_full: Condvar,
     not_empty: Condvar,
     items: Cell<u64>,
@@ -47,15 +47,17 @@ impl Queue {
     }
 }
 
-/// Whoever is notified does not have the mutex before it runs: those that run go on meanwhile.
+/// A notified thread does not have the mutex before it runs: those that run go on meanwhile.
 /// (Each was handed the mutex while it slept, so that there was a switch of threads for nearly each
 /// item.)
 #[test]
 fn a_notified_sleeper_does_not_hold_up_those_that_run() {
     let machine = Machine::builtin("two_cpu").unwrap();
     for threads in [8, 32] {
+        // SAFETY: the locks of the run before are gone.
+        unsafe { begin_locks() };
         let queue = Queue {
-            mutex: AdaptiveTicketLock::new(),
+            mutex: RawMutex::new(),
             not_full: Condvar::new(),
             not_empty: Condvar::new(),
             items: Cell::new(0),

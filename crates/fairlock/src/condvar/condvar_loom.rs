@@ -5,15 +5,15 @@
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
-use super::TicketCondvar;
+use super::WordCondvar;
 use super::notified::{Notice, Notified, WOKEN};
 #[cfg(fairlock_faults)]
 use crate::fault::{Fault, with_fault};
+use crate::lock::RawMutex;
 use crate::platform::System;
 use crate::platform::loom::Loom;
 #[cfg(fairlock_faults)]
 use crate::platform::loom::assert_fails;
-use crate::ticket::{Fixed, TicketLock};
 use crate::wait::{CancelToken, Wait};
 
 /// Long enough to park.
@@ -21,8 +21,8 @@ const TIMEOUT_NS: u64 = 10_000_000;
 
 /// A number that threads wait for.
 struct Stage {
-    mutex: TicketLock<Loom, Fixed<1>>,
-    changed: TicketCondvar<Loom, Fixed<1>>,
+    mutex: RawMutex<Loom>,
+    changed: WordCondvar<Loom>,
     token: CancelToken<Loom>,
     stage: UnsafeCell<u32>,
 }
@@ -35,8 +35,8 @@ unsafe impl Send for Stage {}
 impl Stage {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            mutex: TicketLock::new(),
-            changed: TicketCondvar::new(),
+            mutex: RawMutex::new(),
+            changed: WordCondvar::new(),
             token: CancelToken::new(),
             stage: UnsafeCell::new(0),
         })
@@ -111,7 +111,7 @@ fn check<const N: usize>(waiters: [fn(&Stage) -> usize; N], notify: fn(&Stage) -
         let notified = notify(&stage);
         let came: usize = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
         assert_eq!(notified, came);
-        stage.mutex.check_idle().unwrap();
+        assert!(!stage.mutex.is_locked() && !stage.changed.has_waiters());
     });
 }
 

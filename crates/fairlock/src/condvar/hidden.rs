@@ -5,9 +5,9 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 use std::vec::Vec;
 
-use super::mutex::Mutex;
 use super::notified::{NOTIFIED, Notified, WAITING};
-use super::waiters::{LockCondvar, Waiter};
+use super::waiters::{Waiter, WordCondvar};
+use crate::lock::PooledPlatform;
 use crate::platform::{Atomic, Platform};
 use crate::thread::Thread;
 
@@ -44,7 +44,7 @@ impl NotifierSnapshot {
     }
 }
 
-impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
+impl<P: PooledPlatform> WordCondvar<P> {
     /// Calls `f` with hint and address of each waiter in the queue, in order; false while somebody changes it.
     ///
     /// # Safety
@@ -54,7 +54,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if self.lock.is_locked() {
             return false;
         }
-        let mut next = self.first.load(Ordering::Relaxed) as *const Waiter<P, M>;
+        let mut next = self.first.load(Ordering::Relaxed) as *const Waiter<P>;
         // SAFETY: nobody changes the queue, and a waiter in it is in its frame.
         while let Some(waiter) = unsafe { next.as_ref() } {
             f(waiter.notice.thread.hint(), next.addr());
@@ -70,7 +70,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     #[doc(hidden)]
     pub unsafe fn waiter(&self, address: usize) -> WaiterSnapshot {
         // SAFETY: the caller's promise.
-        let waiter = unsafe { &*(address as *const Waiter<P, M>) };
+        let waiter = unsafe { &*(address as *const Waiter<P>) };
         let state = match waiter.notice.state.load(Ordering::Relaxed) {
             WAITING => 'W',
             NOTIFIED => 'N',

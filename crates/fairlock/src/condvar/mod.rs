@@ -1,10 +1,9 @@
-//! Condition variables: for [`Mutex`](crate::Mutex), and for ticket locks on any platform.
+//! Condition variables: for [`Mutex`](crate::Mutex).
 
 #[cfg(all(test, fairlock_loom))]
 mod condvar_loom;
 #[cfg(feature = "std")]
 mod hidden;
-mod mutex;
 mod notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod typed;
@@ -13,12 +12,10 @@ mod watch;
 
 #[cfg(feature = "std")]
 pub use hidden::{NotifierSnapshot, WaiterSnapshot};
-use mutex::Mutex;
 pub(crate) use notified::Notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub(crate) use typed::RawCondvar;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use typed::{Condvar, CondvarExt, WaitTimeoutResult};
 pub use waiters::WordCondvar;
-pub use waiters::{LockCondvar, TicketCondvar};
 pub(crate) use watch::Watch;

@@ -1,4 +1,4 @@
-//! The condition variable without data, for a ticket lock or a mutex.
+//! The condition variable without data, for a mutex.
 //!
 //! Waiters queue in order of arrival. A notified waiter is taken out of the queue and, mostly,
 //! woken; then it takes the mutex like any other thread. It is not handed the mutex while it
@@ -46,54 +46,45 @@ use core::cell::{self, OnceCell};
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-use super::Mutex;
 use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::lock::{PooledPlatform, RawMutex, Seat};
+use crate::platform::{Atomic, ConstZero};
 use crate::system::Cell;
-use crate::ticket::TicketLock;
 use crate::wait::{Hint, WAKE_NS, Wait, WaitContext, WaitError};
 
-/// A condition variable of [ticket locks](TicketLock) of size `S`.
-///
-/// Threads that wait at the same time may have given up different locks.
-pub type TicketCondvar<P, S> = LockCondvar<P, TicketLock<P, S>>;
-
-/// The condition variable of [mutexes](crate::lock::RawMutex).
-pub type WordCondvar<P> = LockCondvar<P, crate::lock::RawMutex<P>>;
-
-/// A condition variable of locks of type `M`: a [`TicketCondvar`] or a `WordCondvar`.
-pub struct LockCondvar<P: Platform, M: Mutex<P>> {
+/// The condition variable of [mutexes](RawMutex). Threads that wait at the same time may have given up different ones.
+pub struct WordCondvar<P: PooledPlatform> {
     /// The queue lock.
-    pub(super) lock: M::Queue,
+    pub(super) lock: RawMutex<P>,
     /// The first and the last in the queue, as addresses; zero if it is empty. Changed under
     /// the queue lock.
     pub(super) first: P::AtomicUsize,
-    last: cell::Cell<*const Waiter<P, M>>,
+    last: cell::Cell<*const Waiter<P>>,
 }
 
 // SAFETY: `last`, and the links of the waiters in the queue, are touched under the queue lock
 // only; waiters stay in their frames while they are in it. What a notified waiter is told is stored by
 // the thread that took it out, and read by the waiter once it is WOKEN.
-unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
+unsafe impl<P: PooledPlatform> Sync for WordCondvar<P> {}
 // SAFETY: as above; a condition variable that can be moved has no waiters.
-unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
+unsafe impl<P: PooledPlatform> Send for WordCondvar<P> {}
 
 // In this order: the thread that notifies a waiter fetches the lines of its frame from another CPU.
 #[repr(C, align(64))]
-pub(super) struct Waiter<P: Platform, M: Mutex<P>> {
+pub(super) struct Waiter<P: PooledPlatform> {
     pub(super) notice: Notice<P>,
     /// The mutex it waits with.
-    mutex: *const M,
-    prev: Cell<*const Waiter<P, M>>,
-    pub(super) next: Cell<*const Waiter<P, M>>,
+    mutex: *const RawMutex<P>,
+    prev: Cell<*const Waiter<P>>,
+    pub(super) next: Cell<*const Waiter<P>>,
     /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
     /// Its place in the queue of the mutex, if it was given one: by the thread that makes it WOKEN, before.
-    pub(super) seat: OnceCell<M::Seat>,
+    pub(super) seat: OnceCell<Seat<P>>,
 }
 
-impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
-    fn new(mutex: &M) -> Self {
+impl<P: PooledPlatform> Waiter<P> {
+    fn new(mutex: &RawMutex<P>) -> Self {
         let nobody = || Cell::new(ptr::null());
         Self {
             notice: Notice::new(P::thread()),
@@ -107,7 +98,7 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
 
     /// For the thread that is to wake it: if it sleeps, and somebody has the mutex, a place in its queue. (It
     /// may sleep for the queue lock, too: it is not in the queue any more, and will look again.)
-    fn take_seat(&self) -> Option<&M::Seat> {
+    fn take_seat(&self) -> Option<&Seat<P>> {
         // SAFETY: it takes the mutex before its wait is over, so that is there.
         let seat = unsafe { (*self.mutex).seat(self.notice.thread)? };
         Some(self.seat.get_or_init(|| seat))
@@ -130,11 +121,11 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     }
 }
 
-impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
+impl<P: PooledPlatform> WordCondvar<P> {
     /// A condition variable that nobody waits for.
     pub fn new() -> Self {
         Self {
-            lock: M::Queue::default(),
+            lock: RawMutex::new(),
             first: P::AtomicUsize::new(0),
             last: cell::Cell::new(ptr::null()),
         }
@@ -143,7 +134,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// As [`new`](Self::new), for statics.
     pub const fn new_const() -> Self
     where
-        M::Queue: ConstZero,
+        P::AtomicU32: ConstZero,
         P::AtomicUsize: ConstZero,
     {
         Self { lock: ConstZero::ZERO, first: ConstZero::ZERO, last: cell::Cell::new(ptr::null()) }
@@ -153,7 +144,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     ///
     /// # Safety
     /// The caller holds `mutex`.
-    pub unsafe fn wait(&self, mutex: &M) {
+    pub unsafe fn wait(&self, mutex: &RawMutex<P>) {
         // SAFETY: the caller's promise.
         let notified = unsafe { self.wait_within(mutex, &WaitContext::FOREVER) };
         debug_assert!(notified.is_ok(), "a wait for ever has ended");
@@ -166,14 +157,18 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     ///
     /// # Safety
     /// The caller holds `mutex`.
-    pub unsafe fn wait_with(&self, mutex: &M, wait: Wait<'_, P>) -> Result<(), WaitError> {
+    pub unsafe fn wait_with(
+        &self,
+        mutex: &RawMutex<P>,
+        wait: Wait<'_, P>,
+    ) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
         unsafe { self.wait_within(mutex, &wait.begin()) }
     }
 
     /// The lock of the queue.
     #[doc(hidden)]
-    pub fn queue_lock(&self) -> &M::Queue {
+    pub fn queue_lock(&self) -> &RawMutex<P> {
         &self.lock
     }
 
@@ -188,7 +183,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// The caller holds `mutex`.
     pub(super) unsafe fn wait_within(
         &self,
-        mutex: &M,
+        mutex: &RawMutex<P>,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let waiter = Waiter::new(mutex);
@@ -207,7 +202,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     }
 
     /// For a thread that was woken: takes the mutex, and wakes those that are next.
-    fn lock_again(mutex: &M, waiter: &Waiter<P, M>) {
+    fn lock_again(mutex: &RawMutex<P>, waiter: &Waiter<P>) {
         if let Some(seat) = waiter.seat.get() {
             return mutex.lock_seated(seat); // it was notified alone
         }
@@ -228,7 +223,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     }
 
     /// Sleeps until woken, or until the wait ends without a notification.
-    fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    fn sleep(&self, waiter: &Waiter<P>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         Self::stay_awake(waiter, until);
         let mut ended = until.expired(P::now);
         loop {
@@ -260,7 +255,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
 
     /// Stays awake for a moment, if the waiter is to. Not where a signal is to end the wait: that
     /// would not be noticed.
-    fn stay_awake(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
+    fn stay_awake(waiter: &Waiter<P>, until: &WaitContext<'_, P>) {
         let yields = || waiter.awake.load(Ordering::Relaxed) > 0;
         if !until.interruptible {
             P::thread().watch.stay_awake(&waiter.notice.state, WOKEN, until, yields);
@@ -305,7 +300,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     }
 
     /// Under the queue lock: takes out the first waiter, and notes that it is notified.
-    fn take_first(&self) -> Option<&Waiter<P, M>> {
+    fn take_first(&self) -> Option<&Waiter<P>> {
         let first = self.first()?;
         self.remove(first);
         // Relaxed: read under the queue lock; a read without it leads to no more than another look.
@@ -321,12 +316,12 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         result
     }
 
-    fn first(&self) -> Option<&Waiter<P, M>> {
+    fn first(&self) -> Option<&Waiter<P>> {
         // SAFETY: under the queue lock: a waiter in the queue is in its frame.
-        unsafe { (self.first.load(Ordering::Relaxed) as *const Waiter<P, M>).as_ref() }
+        unsafe { (self.first.load(Ordering::Relaxed) as *const Waiter<P>).as_ref() }
     }
 
-    fn push(&self, waiter: &Waiter<P, M>) {
+    fn push(&self, waiter: &Waiter<P>) {
         let last = self.last.replace(waiter);
         waiter.prev.set(last);
         // SAFETY: as in `first`.
@@ -342,7 +337,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// The calling thread's number in the row of those that stay awake, behind `last`; zero if it is
     /// to sleep.
     /// See *Awake*.
-    fn row_behind(last: Option<&Waiter<P, M>>) -> usize {
+    fn row_behind(last: Option<&Waiter<P>>) -> usize {
         let before = last.map(|last| last.awake.load(Ordering::Relaxed));
         let awake = match before {
             Some(0) => return 0,
@@ -352,7 +347,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     }
 
     /// The waiter takes itself out of the queue: false if it was notified.
-    fn give_up(&self, waiter: &Waiter<P, M>) -> bool {
+    fn give_up(&self, waiter: &Waiter<P>) -> bool {
         // Relaxed: under the queue lock.
         let waits = waiter.notice.state.load(Ordering::Relaxed) == WAITING;
         if waits {
@@ -361,7 +356,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         waits
     }
 
-    fn remove(&self, waiter: &Waiter<P, M>) {
+    fn remove(&self, waiter: &Waiter<P>) {
         let (prev, next) = (waiter.prev.get(), waiter.next.get());
         // SAFETY: as in `first`.
         match unsafe { prev.as_ref() } {
@@ -376,15 +371,15 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     }
 }
 
-impl<P: Platform, M: Mutex<P>> Default for LockCondvar<P, M> {
+impl<P: PooledPlatform> Default for WordCondvar<P> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform, M: Mutex<P>> core::fmt::Debug for LockCondvar<P, M> {
+impl<P: PooledPlatform> core::fmt::Debug for WordCondvar<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("LockCondvar").field("waiting", &self.has_waiters()).finish_non_exhaustive()
+        f.debug_struct("WordCondvar").field("waiting", &self.has_waiters()).finish_non_exhaustive()
     }
 }
 
@@ -400,7 +395,6 @@ mod tests {
     use core::iter::repeat_n;
 
     use crate::condvar::notified::{AT_ONCE, MORE};
-    use crate::lock::RawMutex;
     use crate::platform::{Native, System};
     use crate::wait::CancelToken;
 
@@ -409,7 +403,7 @@ mod tests {
     fn queued<'a>(
         condvar: &Condvar,
         mutexes: impl Iterator<Item = &'a RawMutex<Native>>,
-    ) -> Vec<Waiter<Native, RawMutex<Native>>> {
+    ) -> Vec<Waiter<Native>> {
         let waiters: Vec<_> = mutexes.map(Waiter::new).collect();
         condvar.locked(|| waiters.iter().for_each(|waiter| condvar.push(waiter)));
         waiters
@@ -417,7 +411,7 @@ mod tests {
 
     /// Which of them are woken. A test has to have all woken: those that are left on the list of its thread would be
     /// found there by the next one.
-    fn woken(waiters: &[Waiter<Native, RawMutex<Native>>]) -> Vec<usize> {
+    fn woken(waiters: &[Waiter<Native>]) -> Vec<usize> {
         (0..waiters.len()).filter(|&n| waiters[n].notice.state() == WOKEN).collect()
     }
 
@@ -549,7 +543,7 @@ mod tests {
     #[test]
     fn nobody_stays_awake_behind_one_that_sleeps() {
         let (condvar, mutex) = (Condvar::new(), RawMutex::new());
-        let awake = |waiters: &[Waiter<_, _>]| -> Vec<_> {
+        let awake = |waiters: &[Waiter<_>]| -> Vec<_> {
             waiters.iter().map(|waiter| waiter.awake.load(Ordering::Relaxed) > 0).collect()
         };
         let cpus = Native::cpus();

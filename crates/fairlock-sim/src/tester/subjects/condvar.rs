@@ -3,10 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 
-use fairlock::condvar::{TicketCondvar, WordCondvar};
+use fairlock::condvar::WordCondvar;
 use fairlock::lock::{RawMutex, Slots};
 use fairlock::platform::PooledPlatform;
-use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 use fairlock::wait::CancelToken;
 
 use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
@@ -24,140 +23,12 @@ const CAN: Abilities = Abilities {
     priorities: false,
 };
 
-macro_rules! kind {
-    ($name:literal, $about:literal, $monitor:expr) => {
-        SubjectKind {
-            name: $name,
-            about: $about,
-            can: CAN,
-            make: |script| Box::new(Store::new($monitor, script)),
-        }
-    };
-}
-
-pub(in crate::tester) const KINDS: &[SubjectKind] = &[
-    kind!(
-        "condvar:1",
-        "Condvar of a ticket lock",
-        Tickets::new(BatchedTicketLock::<Sim, 1>::new())
-    ),
-    kind!("condvar:2", "Condvar, batches of two", Tickets::new(BatchedTicketLock::<Sim, 2>::new())),
-    kind!("condvar", "Condvar of adaptive batches", Tickets::new(AdaptiveTicketLock::<Sim>::new())),
-    kind!("condvar:mutex", "Condvar of Mutex", Words::new()),
-];
-
-/// A mutex and its condition variable.
-trait Monitor: 'static {
-    fn lock(&self);
-
-    /// # Safety
-    /// The caller has the mutex: here and below.
-    unsafe fn unlock(&self);
-
-    fn is_locked(&self) -> bool;
-
-    /// Lets the mutex go, and takes it again; returns whether the thread was notified.
-    unsafe fn wait(&self, how: How, tokens: &[CancelToken<Sim>; TOKENS]) -> bool;
-
-    fn notify_one(&self) -> bool;
-
-    fn notify_all(&self) -> usize;
-
-    /// What is wrong between two steps.
-    fn check(&self, is_held: bool) -> Result<(), &'static str> {
-        if is_held && !self.is_locked() {
-            return Err("the lock does not know of its holder");
-        }
-        Ok(())
-    }
-
-    /// Whether nothing is left behind.
-    fn check_idle(&self) -> Result<(), String>;
-
-    /// As [`Subject::observe`] and [`Subject::part_at`].
-    fn observe(&self, _: &Seen, _: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {
-        None
-    }
-
-    fn part_at(&self, _: &Seen, _address: usize) -> Option<usize> {
-        None
-    }
-
-    fn state(&self) -> String;
-
-    fn field_at(&self, address: usize) -> Option<&'static str>;
-}
-
-/// What all do in the same way.
-macro_rules! monitor {
-    () => {
-        fn lock(&self) {
-            self.mutex.lock();
-        }
-
-        fn is_locked(&self) -> bool {
-            self.mutex.is_locked()
-        }
-
-        unsafe fn wait(&self, how: How, tokens: &[CancelToken<Sim>; TOKENS]) -> bool {
-            let (changed, mutex) = (&self.changed, &self.mutex);
-            // SAFETY: the caller's promise.
-            unsafe {
-                match how {
-                    How::For(_) | How::Cancellable(_) => {
-                        changed.wait_with(mutex, how.wait(tokens)).is_ok()
-                    }
-                    How::Wait | How::Try => {
-                        changed.wait(mutex);
-                        true
-                    }
-                }
-            }
-        }
-
-        fn notify_one(&self) -> bool {
-            self.changed.notify_one()
-        }
-
-        fn notify_all(&self) -> usize {
-            self.changed.notify_all()
-        }
-    };
-}
-
-struct Tickets<S: BatchSize> {
-    mutex: TicketLock<Sim, S>,
-    changed: TicketCondvar<Sim, S>,
-}
-
-impl<S: BatchSize> Tickets<S> {
-    fn new(mutex: TicketLock<Sim, S>) -> Self {
-        Self { mutex, changed: TicketCondvar::new() }
-    }
-}
-
-impl<S: BatchSize> Monitor for Tickets<S> {
-    monitor!();
-
-    unsafe fn unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.mutex.unlock() }
-    }
-
-    fn check_idle(&self) -> Result<(), String> {
-        self.mutex.check_idle().map_err(Into::into)
-    }
-
-    fn state(&self) -> String {
-        let (tail, head) = self.mutex.tickets();
-        let locked = if self.mutex.is_locked() { "locked" } else { "free" };
-        format!("{locked}, {head} of {tail} tickets served")
-    }
-
-    fn field_at(&self, address: usize) -> Option<&'static str> {
-        self.mutex.field_at(address)
-    }
-}
+pub(in crate::tester) const KINDS: &[SubjectKind] = &[SubjectKind {
+    name: "condvar:mutex",
+    about: "Condvar of Mutex",
+    can: CAN,
+    make: |script| Box::new(Store::new(script)),
+}];
 
 /// A mutex of eight bytes, whose condition variable has one for its queue.
 struct Words {
@@ -182,11 +53,9 @@ impl Words {
         unsafe { begin_locks() };
         Self { mutex: RawMutex::new(), other: RawMutex::new(), changed: WordCondvar::new() }
     }
-}
 
-impl Monitor for Words {
-    monitor!();
-
+    /// # Safety
+    /// The caller has the mutex: here and below.
     unsafe fn unlock(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.mutex.unlock() };
@@ -198,11 +67,30 @@ impl Monitor for Words {
         Slots::<Sim>::seem_calm();
     }
 
+    /// Lets the mutex go, and takes it again; returns whether the thread was notified.
+    unsafe fn wait(&self, how: How, tokens: &[CancelToken<Sim>; TOKENS]) -> bool {
+        let (changed, mutex) = (&self.changed, &self.mutex);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match how {
+                How::For(_) | How::Cancellable(_) => {
+                    changed.wait_with(mutex, how.wait(tokens)).is_ok()
+                }
+                How::Wait | How::Try => {
+                    changed.wait(mutex);
+                    true
+                }
+            }
+        }
+    }
+
+    /// What is wrong between two steps.
     fn check(&self, is_held: bool) -> Result<(), &'static str> {
         // SAFETY: between two steps nobody runs.
         unsafe { self.mutex.check(is_held).and_then(|()| self.other.check(false)) }
     }
 
+    /// Whether nothing is left behind.
     fn check_idle(&self) -> Result<(), String> {
         let left =
             self.mutex.is_locked() || self.mutex.is_contended() || self.changed.has_waiters();
@@ -271,10 +159,6 @@ impl Monitor for Words {
         let waited = if self.mutex.is_contended() { ", waited for" } else { "" };
         format!("{locked}{slot}{waited}")
     }
-
-    fn field_at(&self, _: usize) -> Option<&'static str> {
-        None
-    }
 }
 
 /// What only the threads know: for the specification.
@@ -311,8 +195,8 @@ impl Seen {
     }
 }
 
-struct Store<M> {
-    monitor: M,
+struct Store {
+    monitor: Words,
     seen: Seen,
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
@@ -324,12 +208,12 @@ struct Store<M> {
     came: Cell<usize>,
 }
 
-impl<M: Monitor> Store<M> {
-    fn new(monitor: M, script: &Script) -> Self {
+impl Store {
+    fn new(script: &Script) -> Self {
         let of_producers = script.iter().step_by(2).flatten();
         let visits = of_producers.filter(|(_, action)| matches!(action, Action::Visit { .. }));
         Self {
-            monitor,
+            monitor: Words::new(),
             seen: Seen::default(),
             tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
@@ -341,7 +225,7 @@ impl<M: Monitor> Store<M> {
     }
 
     fn lock(&self) {
-        self.monitor.lock();
+        self.monitor.mutex.lock();
         self.room.enter(true);
         self.seen.enter(None);
     }
@@ -354,8 +238,8 @@ impl<M: Monitor> Store<M> {
     }
 
     fn notify(&self, all: bool) {
-        let monitor = &self.monitor;
-        let notified = if all { monitor.notify_all() } else { monitor.notify_one().into() };
+        let changed = &self.monitor.changed;
+        let notified = if all { changed.notify_all() } else { changed.notify_one().into() };
         self.notified.set(self.notified.get() + notified);
     }
 
@@ -374,7 +258,7 @@ impl<M: Monitor> Store<M> {
     }
 }
 
-impl<M: Monitor> Subject for Store<M> {
+impl Subject for Store {
     fn act(&self, action: &Action) {
         let (how, section, then) = match *action {
             Action::Visit { how, section, then, .. } => (how, section, then),
@@ -431,7 +315,7 @@ impl<M: Monitor> Subject for Store<M> {
         format!("{}, {} items", self.monitor.state(), self.items.get())
     }
 
-    fn field_at(&self, address: usize) -> Option<&'static str> {
-        self.monitor.field_at(address)
+    fn field_at(&self, _: usize) -> Option<&'static str> {
+        None
     }
 }
