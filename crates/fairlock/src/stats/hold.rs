@@ -7,6 +7,7 @@ use std::boxed::Box;
 
 use super::long_wait::LongWait;
 use super::place::{Place, Want};
+use super::threads::NONE;
 use crate::platform::{Native, System};
 
 /// Of this many acquisitions by a thread, one hold is timed, which takes two looks at a clock (25
@@ -27,8 +28,8 @@ pub(super) struct Hold {
     began: AtomicU64,
     /// As [`Place::encode`]s it; null while nobody holds it.
     at: AtomicPtr<Location<'static>>,
-    /// Of the writer: the [place](super::places) of its thread, and [`OTHER`] for an upgradable reader. Of a place:
-    /// `OTHER` if its thread writes a range.
+    /// Of the writer: the [place](super::places) of its thread, or for an upgradable reader its
+    /// complement. Of a place: likewise, if its thread has a range; the complement if it writes there.
     by: AtomicUsize,
     /// Of a reader: how often its thread has the lock beside the first time; see [`nest`](Self::nest).
     again: AtomicUsize,
@@ -39,9 +40,6 @@ pub(super) struct Hold {
     /// From where it waits.
     wait_at: AtomicPtr<Location<'static>>,
 }
-
-/// In [`Hold::by`]: the hold is of the other of two kinds.
-const OTHER: usize = 1 << (usize::BITS - 1);
 
 /// Whether a hold is timed.
 enum Timed {
@@ -173,7 +171,7 @@ impl Hold {
     /// By which thread, and how: see [`Holds`]. Before [`begin`](Self::begin): see [`held`](Self::held).
     #[inline]
     pub(super) fn set_by(&self, place: usize, is_other: bool) {
-        self.by.store(if is_other { place | OTHER } else { place }, Ordering::Relaxed);
+        self.by.store(if is_other { !place } else { place }, Ordering::Relaxed);
     }
 
     /// What `ended` goes on, otherwise than before or after a pause, since `began`. It does not count as an
@@ -246,11 +244,12 @@ impl Hold {
         let at = self.at.load(Ordering::Acquire);
         let began = self.began.load(Ordering::Relaxed);
         let by = self.by.load(Ordering::Relaxed);
+        let is_other = by != NONE && by > usize::MAX / 2;
         (!at.is_null()).then(|| Holds {
             began: (began != 0).then_some(began >> 1),
             at: Place::decode(at),
-            by: by & !OTHER,
-            is_other: by & OTHER != 0,
+            by: if is_other { !by } else { by },
+            is_other,
         })
     }
 

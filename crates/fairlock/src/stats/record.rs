@@ -264,7 +264,7 @@ impl Record {
         }
         match self.readers.own() {
             Some(hold) => {
-                hold.set_by(0, writes);
+                hold.set_by(own_place(), writes);
                 hold.begin(want, at, timed, now);
             }
             None => _ = self.other_reads.fetch_add(1, Ordering::Relaxed),
@@ -278,7 +278,7 @@ impl Record {
 
     /// A range that the calling thread writes is read from now on.
     pub(super) fn downgrade_range(&self) {
-        self.readers.own().into_iter().for_each(|own| own.set_by(0, false));
+        self.readers.own().into_iter().for_each(|own| own.set_by(own_place(), false));
     }
 
     #[inline]

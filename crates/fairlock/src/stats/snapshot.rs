@@ -54,7 +54,7 @@ pub struct SideStats {
     pub longest_hold: Option<Longest>,
     /// Threads that wait now, longest first. Of the first 4,096 threads that use named locks at a time.
     pub waiting: Vec<Now>,
-    /// Threads that hold the lock now, longest first. A thread that reads a lock several times at once
+    /// Threads that hold the lock now, longest first. A thread that has several reads of a lock
     /// is here until it has released the last. One that forgets a guard stays here, and another thread may have its name later.
     /// With the feature `send_guard`, a thread is here until it has released once; one whose guard another thread drops is here
     /// until it reads that lock again.
