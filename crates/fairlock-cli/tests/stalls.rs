@@ -1,8 +1,10 @@
-//! What `fairlock run` says of programs that stall or stand still, each of another kind.
+//! What `fairlock run`, `top` and `snapshot` say of programs that stall or stand still, each of another kind. That of a
+//! static Rust program is in `snapshot.rs`, those of locks with a name are in `named.rs`.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
@@ -214,4 +216,81 @@ fn what_a_holder_does_meanwhile_is_said() {
     let run = Run::of("held_for_ever", &["--observe"]);
     let did = run.text.lines().find(|line| line.contains(" has held orders, ")).expect(&run.text);
     assert!(did.ends_with(" % of it in pause"), "{did}");
+}
+
+/// Only on glibc's locks: ours let it in.
+#[test]
+fn readers_that_starve_a_writer_are_named_with_it() {
+    let run = Run::of("starved_writer", &["--observe"]);
+    run.says(&["lost ", "at the lock \"catalog\": "]);
+    let waits = run.text.lines().find(|line| line.contains(" for catalog")).expect(&run.text);
+    assert!(waits.contains(" at restock (stalls.c:"), "{waits}");
+}
+
+/// The record has nothing of it, and says where to look.
+#[test]
+fn time_at_a_lock_of_the_c_library_is_said_not_to_be_in_the_record() {
+    let run = Run::of("within_stdio", &["--observe"]);
+    let line = run.text.lines().find(|line| line.starts_with("in futexes beyond that,"));
+    assert!(line.expect(&run.text).contains("`fairlock snapshot PID`"), "{}", run.text);
+}
+
+/// A program that is killed where its test ends, with its children.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// By a process that finds it so, and started nothing.
+#[test]
+fn each_stall_is_named_from_outside_while_it_lasts() {
+    let stalls: [(&str, &[&str]); 12] = [
+        (
+            "two_orders",
+            &[
+                "DEADLOCK: ",
+                "at transfer (stalls.c:",
+                "holds accounts, waits for journal",
+                "holds journal, waits for accounts",
+            ],
+        ),
+        ("held_for_ever", &["orders mutex 2 ", ", in pause ", "place_order (stalls.c:"]),
+        ("convoy", &["table mutex 2 ", "checkpoint (stalls.c:"]),
+        ("missed_wake_up", &["condition work", "consume (stalls.c:"]),
+        (
+            "pool_exhausted",
+            &["semaphore pool semaphore 2 ", "borrow (stalls.c:", "stores no holder"],
+        ),
+        ("semaphore_as_mutex", &["semaphore pool", "export_all (stalls.c:"]),
+        ("chain", &["orders mutex 2 ", ", which waits for journal ", "granter (stalls.c:"]),
+        ("wrapper", &["(heap) mutex 1 ", ", in pause "]),
+        ("process_shared", &["mutex 1 ", "another process: stalls (", "serve (stalls.c:"]),
+        ("slow_disk", &["table mutex 1 ", ", in read pipe:", "insert (stalls.c:"]),
+        ("starved_writer", &["catalog rwlock 1 ", "reader", "restock (stalls.c:"]),
+        ("within_stdio", &["stdio", ", in pause ", "log_line (stalls.c:"]),
+    ];
+    for (stall, words) in stalls {
+        let mut command = Command::new(program());
+        command.args([stall, "stay"]).stdout(Stdio::null()).process_group(0);
+        let running = Running(command.spawn().expect("it starts"));
+        let pid = running.0.id().to_string();
+        for look in [&["snapshot", &pid][..], &["top", &pid, "--looks", "1"]] {
+            let said = || {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+                let output = command.env("COLUMNS", "250").args(look).output().unwrap();
+                String::from_utf8_lossy(&output.stdout)
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
+            let mut all = std::iter::repeat_with(said).take(100);
+            let is_said = |text: String| words.iter().all(|word| text.contains(word));
+            assert!(all.any(is_said), "{stall}, {}: {}", look[0], said());
+        }
+    }
 }

@@ -1,4 +1,5 @@
-/* Programs that stall, each of a kind that people look for. The argument says which. */
+/* Programs that stall, each of a kind that people look for. The first argument says which; with a second one, the program
+   stays as it is then, or goes on for ever. */
 #define _GNU_SOURCE
 #include "asleep.h"
 #include <pthread.h>
@@ -17,7 +18,14 @@ static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER, journal = PTHREAD_M
 static pthread_mutex_t orders = PTHREAD_MUTEX_INITIALIZER, table = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static sem_t pool;
+static pthread_rwlock_t catalog = PTHREAD_RWLOCK_INITIALIZER;
 static _Atomic int have_first, may_go;
+static int stays;
+
+static void stay(void) {
+    while (stays)
+        pause();
+}
 
 static pthread_t begin(void *(*what)(void *)) {
     pthread_t thread;
@@ -64,6 +72,7 @@ static void two_orders(void) {
         tid = 0;
         until_it_sleeps();
     }
+    stay();
     raise(SIGTERM);
 }
 
@@ -90,6 +99,7 @@ static void three_threads(void) {
     begin_and_sleep(nightly_backup);
     begin_and_sleep(place_order);
     begin_and_sleep(place_order);
+    stay();
     usleep(LONG_US);
 }
 
@@ -104,7 +114,7 @@ static void exit_while_waiting(void) {
 }
 
 APART void *checkpoint(void *unused) {
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 10 || stays; i++) {
         pthread_mutex_lock(&table);
         usleep(20000);
         pthread_mutex_unlock(&table);
@@ -130,6 +140,7 @@ APART void *consume(void *unused) {
 
 static void missed_wake_up(void) {
     begin_and_sleep(consume);
+    stay();
     usleep(LONG_US);
     raise(SIGTERM);
 }
@@ -144,6 +155,7 @@ static void pool_exhausted(void) {
     sem_init(&pool, 0, 0);
     begin_and_sleep(borrow);
     begin_and_sleep(borrow);
+    stay();
     usleep(LONG_US);
     raise(SIGTERM);
 }
@@ -175,6 +187,7 @@ static void slow_disk(void) {
     until_it_sleeps();
     pthread_t waiter = begin(insert);
     until_it_sleeps();
+    stay();
     until_looked_at(10);
     if (write(disk[1], "", 1) != 1)
         abort();
@@ -184,7 +197,7 @@ static void slow_disk(void) {
 
 /* A semaphore in place of a mutex. */
 APART void *export_all(void *unused) {
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 10 || stays; i++) {
         sem_wait(&pool);
         usleep(20000);
         sem_post(&pool);
@@ -203,6 +216,7 @@ static void semaphore_as_mutex(void) {
 
 /* The holder of `orders` waits for `journal`, which another has for long. */
 APART void *slow_worker(void *unused) {
+    stay();
     usleep(LONG_US);
     pthread_mutex_unlock(&journal);
     return unused;
@@ -262,6 +276,7 @@ APART void *login(void *unused) {
 }
 
 APART void expire_sessions(void) {
+    stay();
     usleep(LONG_US);
     lock_give(sessions);
 }
@@ -288,6 +303,7 @@ struct shared {
 APART void compact(struct shared *shared) {
     pthread_mutex_lock(&shared->queue);
     shared->is_held = 1;
+    stay();
     usleep(2 * LONG_US);
     pthread_mutex_unlock(&shared->queue);
 }
@@ -314,6 +330,59 @@ static void process_shared(void) {
     wait(NULL);
 }
 
+/* Readers that overlap: a writer waits as long as they come. */
+APART void *browse(void *unused) {
+    for (int i = 0; i < 10 || stays; i++) {
+        pthread_rwlock_rdlock(&catalog);
+        have_first++;
+        usleep(20000);
+        pthread_rwlock_unlock(&catalog);
+    }
+    return unused;
+}
+
+APART void *restock(void *unused) {
+    pthread_rwlock_wrlock(&catalog);
+    pthread_rwlock_unlock(&catalog);
+    return unused;
+}
+
+static void starved_writer(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 3; i++) {
+        pthread_create(&threads[i], NULL, browse, NULL);
+        usleep(7000);
+    }
+    pthread_create(&threads[3], NULL, restock, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* A lock of the C library itself, which no function of pthread takes. */
+APART void *print_report(void *unused) {
+    flockfile(stderr);
+    tid = gettid();
+    stay();
+    usleep(2 * LONG_US);
+    funlockfile(stderr);
+    return unused;
+}
+
+APART void *log_line(void *unused) {
+    tid = gettid();
+    fflush(stderr);
+    return unused;
+}
+
+static void within_stdio(void) {
+    pthread_t holder = begin(print_report);
+    until_it_sleeps();
+    pthread_t waiter = begin(log_line);
+    until_it_sleeps();
+    pthread_join(holder, NULL);
+    pthread_join(waiter, NULL);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -321,8 +390,9 @@ int main(int argc, char **argv) {
     } stalls[] = {
         {"two_orders", two_orders},       {"held_for_ever", held_for_ever}, {"exit_while_waiting", exit_while_waiting},
         {"convoy", convoy},               {"missed_wake_up", missed_wake_up}, {"pool_exhausted", pool_exhausted},
-        {"semaphore_as_mutex", semaphore_as_mutex}, {"chain", chain}, {"wrapper", wrapper}, {"process_shared", process_shared}, {"slow_disk", slow_disk},
+        {"semaphore_as_mutex", semaphore_as_mutex}, {"chain", chain}, {"wrapper", wrapper}, {"process_shared", process_shared}, {"slow_disk", slow_disk}, {"starved_writer", starved_writer}, {"within_stdio", within_stdio},
     };
+    stays = argc > 2;
     for (size_t i = 0; argc > 1 && i < sizeof stalls / sizeof *stalls; i++)
         if (strcmp(argv[1], stalls[i].name) == 0) {
             stalls[i].stall();

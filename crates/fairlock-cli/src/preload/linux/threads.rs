@@ -298,8 +298,8 @@ impl Threads {
         let unknown = match (parts.unknown_futexes_ns, self.known.slept_ns) {
             (0, _) => "",
             (_, Some(_)) => {
-                "in futexes beyond that, the record has nothing: joins, barriers, and locks of programs \
-                 that call the kernel by themselves\n"
+                "in futexes beyond that, the record has nothing: joins, barriers, locks of the C library, and of \
+                 programs that call the kernel by themselves. `fairlock snapshot PID` names them while they last\n"
             }
             (_, None) => {
                 "in futexes beyond that, nothing is counted: conditions, semaphores, joins, and locks that \

@@ -164,6 +164,9 @@ fn without_wait(state: char) -> &'static str {
 }
 
 fn held_by(content: &Content, wait: &OfWait) -> String {
+    if wait.kind == "semaphore" && wait.owner == Owner::Nobody {
+        return "not known: a semaphore stores no holder".to_owned();
+    }
     let held = wait.held_ns.map(|ns| format!(", for {}", time(ns))).unwrap_or_default();
     owner(content, &wait.owner) + &held
 }

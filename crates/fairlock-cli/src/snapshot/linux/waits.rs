@@ -429,6 +429,7 @@ impl Waits<'_> {
             (Some(thread), _) => format!("{address:#x} (stack of {})", label(thread)),
             (None, "[heap]") => format!("{address:#x} (heap)"),
             (None, "") => format!("{address:#x} (allocated memory)"),
+            (None, "/dev/zero (deleted)") => format!("{address:#x} (shared memory)"),
             (None, path) => format!("{}+{:#x}", file_name(path), mapping.in_file(address)),
         }
     }
