@@ -616,10 +616,12 @@ unsafe fn take(
         _ => lock.write(&until),
     };
     // SAFETY: the caller's promise, here and below.
-    let attempt = || unsafe { attempt(lock, side) };
+    let first = || unsafe { attempt(lock, side) };
+    // SAFETY: as above.
+    let again = || unsafe { attempt(lock, side) };
     // SAFETY: as above.
     let wait = || unsafe { Lock::served(lock, ours, or_glibc_s) };
-    profile::acquire(target(lock, side), attempt, wait)
+    profile::acquire(target(lock, side), first, again, wait)
 }
 
 /// [Takes](take) the lock, as the program asks for it with a time.

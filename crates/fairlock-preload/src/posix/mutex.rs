@@ -450,7 +450,10 @@ fn kind_at(mutex: usize) -> u32 {
 #[inline(always)]
 unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
+    let first = || unsafe { attempt(mutex, take_at_once) };
+    // SAFETY: as above.
+    let again = || unsafe { attempt(mutex, take_at_once) };
+    profile::acquire(target(mutex), first, again, wait)
 }
 
 unsafe fn unlock_in_general(mutex: real::Mutex) -> c_int {

@@ -227,7 +227,7 @@ pub(super) unsafe fn spin_lock(lock: Spin) -> c_int {
     let attempt = || unsafe { real::pthread_spin_trylock(lock) };
     // SAFETY: as above.
     let wait = move || unsafe { real::pthread_spin_lock(lock) };
-    profile::acquire(target(lock), attempt, || cancel::as_outside(wait))
+    profile::acquire(target(lock), attempt, attempt, || cancel::as_outside(wait))
 }
 
 pub(super) unsafe fn spin_try_lock(lock: Spin) -> c_int {

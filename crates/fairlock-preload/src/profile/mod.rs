@@ -178,11 +178,13 @@ impl Of {
     }
 }
 
-/// Takes a lock: `attempt` fails with EBUSY where `wait` would wait.
+/// Takes a lock: `attempt` fails with EBUSY where `wait` would wait, and so does `again`, which is the same: a closure
+/// that is called at two places is not inlined.
 #[inline(always)]
 pub(crate) fn acquire(
     target: Target,
-    mut attempt: impl FnMut() -> c_int,
+    attempt: impl FnOnce() -> c_int,
+    again: impl FnMut() -> c_int,
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
     if !is_on() {
@@ -190,7 +192,7 @@ pub(crate) fn acquire(
     }
     let coming = Coming::to(target.address);
     match attempt() {
-        EBUSY => wait::wait(target, attempt, wait),
+        EBUSY => wait::wait(target, again, wait),
         result => {
             if is_success(result) {
                 coming.has_come(target);
@@ -290,11 +292,12 @@ pub(crate) fn released(look: Option<Look>) {
 /// Releases a lock by `unlock`, which may wake somebody.
 #[inline(always)]
 pub(crate) fn releasing(address: usize, unlock: impl FnOnce() -> c_int) -> c_int {
-    if !is_on() {
-        return unlock();
-    }
-    let look = release(address, || true, || false);
+    let is_on = is_on();
+    let look = if is_on { release(address, || true, || false) } else { None };
+    // Once, as in `acquire`.
     let result = unlock();
-    released(look);
+    if is_on {
+        released(look);
+    }
     result
 }

@@ -81,10 +81,18 @@ impl Held {
     }
 
     /// The thread reads the lock at `address` once less.
+    #[inline(always)]
     pub(crate) fn remove(&self, address: usize) {
         if self.is_last(address) {
             return self.remove_last();
         }
+        self.remove_other(address);
+    }
+
+    /// The same of a lock that it did not come to read last.
+    #[cold]
+    #[inline(never)]
+    fn remove_other(&self, address: usize) {
         self.exclusively(|| match self.find(address) {
             Some(index) => {
                 let last = self.len() - 1;
