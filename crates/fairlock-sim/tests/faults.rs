@@ -2,15 +2,17 @@
 //! locks without the mistake must survive many more schedules.
 #![cfg(fairlock_faults)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
+use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use fairlock::fault::Fault::{self, *};
 use fairlock::fault::with_fault;
 use fairlock_sim::tester::Kind::{self, *};
-use fairlock_sim::tester::{Lock, Tester};
+use fairlock_sim::tester::{Lock, Summary, Tester};
 
 /// A mistake, a lock that makes it, and what may be seen of it.
 const FAULTS: &[(Fault, &str, &[Kind])] = &[
@@ -89,7 +91,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
 const MOST: u64 = 1_000_000;
 /// So many times as many the lock without it must survive,
 const TIMES: u64 = 20;
-/// or as if it had been so many.
+/// or as if the mistake had needed so many.
 const LEAST: u64 = 200;
 /// and no more than so many, for one that is found by chance only.
 const ENOUGH: u64 = 600_000;
@@ -103,30 +105,36 @@ fn silently<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// How many schedules of a lock are one piece of work.
+const PIECE: u64 = 20_000;
+
 #[test]
 fn every_mistake_is_found() {
-    let mut needed: HashMap<&str, u64> = HashMap::new();
-    let mut missed = vec![];
-    let mut tester = Tester::new().unwrap();
-    for &(fault, name, kinds) in FAULTS {
-        let lock = Lock::named(name).unwrap();
-        match silently(|| with_fault(Some(fault), || tester.search(lock, 0..MOST))) {
-            Ok(_) => missed.push(format!("{fault:?} in {name}: not found")),
-            Err(failure) => {
-                let schedules = failure.seed + 1;
-                println!(
-                    "{fault:?} in {name}: {schedules} schedules, {:?}: {}",
-                    failure.kind, failure.what
-                );
-                if !kinds.contains(&failure.kind) {
-                    missed.push(format!("{fault:?}: found as something else: {failure}"));
-                }
-                let most = needed.entry(name).or_default();
-                *most = schedules.max(*most);
+    let needed: Mutex<HashMap<&str, u64>> = Mutex::default();
+    let missed = Mutex::new(vec![]);
+    silently(|| {
+        on_all_cpus(FAULTS, |tester, &(fault, name, kinds)| {
+            let lock = Lock::named(name).unwrap();
+            let Err(failure) = with_fault(Some(fault), || tester.search(lock, 0..MOST)) else {
+                return missed.lock().unwrap().push(format!("{fault:?} in {name}: not found"));
+            };
+            let schedules = failure.seed + 1;
+            println!(
+                "{fault:?} in {name}: {schedules} schedules, {:?}: {}",
+                failure.kind, failure.what
+            );
+            if !kinds.contains(&failure.kind) {
+                let other = format!("{fault:?}: found as something else: {failure}");
+                missed.lock().unwrap().push(other);
             }
-        }
-    }
+            let mut needed = needed.lock().unwrap();
+            let most = needed.entry(name).or_default();
+            *most = schedules.max(*most);
+        });
+    });
+    let missed = missed.into_inner().unwrap();
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+    let needed = needed.into_inner().unwrap();
     let locks: Vec<(Lock, u64)> = Lock::all()
         .map(|lock| {
             (lock, (TIMES * needed.get(lock.name()).copied().unwrap_or(0).max(LEAST)).min(ENOUGH))
@@ -135,17 +143,35 @@ fn every_mistake_is_found() {
     survive(&locks);
 }
 
-/// Each lock, without a mistake, in so many schedules; on all CPUs, the next lock to whoever is
-/// ready first.
+/// Each lock, without a mistake, in so many schedules.
 fn survive(locks: &[(Lock, u64)]) {
+    let pieces: Vec<(Lock, Range<u64>)> = locks
+        .iter()
+        .flat_map(|&(lock, schedules)| {
+            let from = (0..schedules).step_by(PIECE as usize);
+            from.map(move |from| (lock, from..schedules.min(from + PIECE)))
+        })
+        .collect();
+    let tried: Mutex<BTreeMap<&str, Summary>> = Mutex::default();
+    on_all_cpus(&pieces, |tester, (lock, seeds)| {
+        let one = tester.search(*lock, seeds.clone()).unwrap_or_else(|failure| panic!("{failure}"));
+        let mut tried = tried.lock().unwrap();
+        let all = tried.entry(lock.name()).or_default();
+        all.schedules += one.schedules;
+        all.steps += one.steps;
+    });
+    for (name, summary) in tried.into_inner().unwrap() {
+        println!("{name} without a mistake: {summary:?}");
+    }
+}
+
+/// Calls `f` with each item, on all CPUs, the next one on whichever is ready first.
+fn on_all_cpus<T: Sync>(items: &[T], f: impl Fn(&mut Tester, &T) + Sync) {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut tester = Tester::new().unwrap();
-        while let Some(&(lock, schedules)) = locks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match tester.search(lock, 0..schedules) {
-                Ok(summary) => println!("{} without a mistake: {summary:?}", lock.name()),
-                Err(failure) => panic!("{failure}"),
-            }
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            f(&mut tester, item);
         }
     };
     fairlock_testing::scope(|scope| {
