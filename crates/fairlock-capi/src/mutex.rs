@@ -37,9 +37,9 @@ pub struct fairlock_mutex_t {
     memory: [u64; 3],
 }
 
-pub(crate) type Mutex = Counted<Kind>;
+pub(crate) type Mutex = Counted<AnyMutex>;
 
-pub(crate) enum Kind {
+pub(crate) enum AnyMutex {
     Default(RawMutex<Native>),
     /// A ticket lock, on the heap, as the struct has no room for it.
     Fixed(Box<Fixed>),
@@ -58,9 +58,9 @@ unsafe impl Home for fairlock_mutex_t {
 
     /// Makes a mutex of this batch size.
     fn preset(batch: u32) -> Option<Mutex> {
-        let fixed = |lock| Kind::Fixed(Box::new(lock));
+        let fixed = |lock| AnyMutex::Fixed(Box::new(lock));
         Some(Mutex::new(match batch {
-            FAIRLOCK_BATCH_NONE => Kind::Default(RawMutex::new_const()),
+            FAIRLOCK_BATCH_NONE => AnyMutex::Default(RawMutex::new_const()),
             1 => fixed(Fixed::One(BatchedTicketLock::new_const())),
             4 => fixed(Fixed::Four(BatchedTicketLock::new_const())),
             8 => fixed(Fixed::Eight(BatchedTicketLock::new_const())),
@@ -84,13 +84,13 @@ macro_rules! each {
 macro_rules! any {
     ($mutex:expr, $lock:ident => $do:expr) => {
         match $mutex {
-            Kind::Default($lock) => $do,
-            Kind::Fixed(fixed) => each!(&**fixed, $lock => $do),
+            AnyMutex::Default($lock) => $do,
+            AnyMutex::Fixed(fixed) => each!(&**fixed, $lock => $do),
         }
     };
 }
 
-impl Kind {
+impl AnyMutex {
     fn is_contended(&self) -> bool {
         any!(self, lock => lock.is_contended())
     }
@@ -105,7 +105,7 @@ impl Kind {
 }
 
 /// There is one way to have a mutex.
-impl Way for Kind {
+impl Way for AnyMutex {
     type Home = fairlock_mutex_t;
     type Lock = Self;
     const WANT: Want = Want::Write;
@@ -128,7 +128,7 @@ impl Way for Kind {
     }
 }
 
-impl Hold for Kind {
+impl Hold for AnyMutex {
     #[inline(always)]
     fn is_held(mutex: &Self) -> bool {
         match mutex {
@@ -201,7 +201,9 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    status(unsafe { home::destroy(mutex, |mutex| !Kind::is_held(mutex) && !mutex.is_contended()) })
+    status(unsafe {
+        home::destroy(mutex, |mutex| !AnyMutex::is_held(mutex) && !mutex.is_contended())
+    })
 }
 
 /// Gives back what the mutex has of the library's because threads have waited for it: 384 bytes,
@@ -226,7 +228,7 @@ pub unsafe extern "C" fn fairlock_mutex_trim(mutex: *mut fairlock_mutex_t) -> c_
 #[unsafe(no_mangle)]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    with_caller!(take::<Kind>(mutex))
+    with_caller!(take::<AnyMutex>(mutex))
 }
 
 /// Takes the mutex if that needs no waiting, and overtakes nobody whose turn it is. May
@@ -239,7 +241,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    with_caller!(attempt::<Kind>(mutex))
+    with_caller!(attempt::<AnyMutex>(mutex))
 }
 
 /// Takes the mutex; gives up at `deadline`, a time on `clock`.
@@ -255,7 +257,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    with_caller!(until::<Kind>(mutex, clock, deadline))
+    with_caller!(until::<AnyMutex>(mutex, clock, deadline))
 }
 
 /// Takes the mutex; gives up when a signal handler has run in this thread while it slept,
@@ -268,7 +270,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
 #[must_use]
 #[cfg_attr(target_arch = "x86_64", unsafe(naked))]
 pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_mutex_t) -> c_int {
-    with_caller!(interruptible::<Kind>(mutex))
+    with_caller!(interruptible::<AnyMutex>(mutex))
 }
 
 /// Takes the mutex; gives up when `token` is cancelled. A mutex that is free is taken without
@@ -284,7 +286,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
     mutex: *mut fairlock_mutex_t,
     token: *mut fairlock_cancel_t,
 ) -> c_int {
-    with_caller!(cancellable::<Kind>(mutex, token))
+    with_caller!(cancellable::<AnyMutex>(mutex, token))
 }
 
 /// Gives up the mutex.
@@ -295,7 +297,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    unsafe { unlock::<Kind>(mutex) }
+    unsafe { unlock::<AnyMutex>(mutex) }
 }
 
 /// Gives up the mutex; if others wait for it now, the one whose turn it is, or those of their
@@ -307,14 +309,14 @@ pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock_fair(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
-    unsafe { unlock_fair::<Kind>(mutex) }
+    unsafe { unlock_fair::<AnyMutex>(mutex) }
 }
 
 /// Whether anyone holds the mutex at this instant; false if it is not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_is_locked(mutex: *const fairlock_mutex_t) -> bool {
     // SAFETY: the caller provides a mutex.
-    unsafe { home::get(mutex) }.is_ok_and(|mutex| Kind::is_held(mutex))
+    unsafe { home::get(mutex) }.is_ok_and(|mutex| AnyMutex::is_held(mutex))
 }
 
 /// Whether anyone waits for the mutex at this instant; false if it is not a mutex.

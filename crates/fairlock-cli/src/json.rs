@@ -69,12 +69,12 @@ pub struct Target {
     flag: &'static str,
     /// The path as the user wrote it, for messages.
     named: PathBuf,
-    place: Place,
+    place: Destination,
 }
 
 /// What the path names.
 #[derive(PartialEq)]
-enum Place {
+enum Destination {
     /// `-`.
     Stdout,
     /// A file that is to be replaced, symbolic links followed, or that does not exist yet.
@@ -88,11 +88,11 @@ impl Target {
     pub fn new(flag: &'static str, named: &Path) -> Result<Self, Error> {
         let path = real_path(named);
         let place = if named == Path::new("-") {
-            Place::Stdout
+            Destination::Stdout
         } else if fs::metadata(&path).map_or(true, |meta| meta.is_file()) {
-            Place::File(path)
+            Destination::File(path)
         } else {
-            Place::Device(path)
+            Destination::Device(path)
         };
         let target = Self { flag, named: named.to_owned(), place };
         target.check().map_err(|error| target.explain(&error))?;
@@ -108,9 +108,9 @@ impl Target {
             let is_same = |first: &&&Self| first.place == second.place;
             let Some(first) = targets[..at].iter().find(is_same) else { continue };
             let place = match &second.place {
-                Place::Stdout => "stdout".to_owned(),
-                Place::File(_) => second.named.display().to_string(),
-                Place::Device(_) => continue,
+                Destination::Stdout => "stdout".to_owned(),
+                Destination::File(_) => second.named.display().to_string(),
+                Destination::Device(_) => continue,
             };
             let (first, second) = (first.flag, second.flag);
             return Err(Error::usage(format!(
@@ -122,7 +122,7 @@ impl Target {
 
     /// An error if the document would replace one of these files, which are read.
     pub fn check_spares<'a>(&self, read: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
-        let is_it = |file: &Path| self.place == Place::File(real_path(file));
+        let is_it = |file: &Path| self.place == Destination::File(real_path(file));
         if read.into_iter().any(is_it) {
             let (flag, file) = (self.flag, self.named.display());
             return Err(Error::usage(format!(
@@ -134,7 +134,7 @@ impl Target {
 
     /// Whether the document goes to stdout, so that tables have to go elsewhere.
     pub fn is_stdout(&self) -> bool {
-        matches!(self.place, Place::Stdout)
+        matches!(self.place, Destination::Stdout)
     }
 
     /// Where tables go beside these documents: stdout, unless one of them goes there.
@@ -145,14 +145,14 @@ impl Target {
 
     fn check(&self) -> io::Result<()> {
         match &self.place {
-            Place::Device(path) => open(path).map(drop),
-            Place::File(path) => {
+            Destination::Device(path) => open(path).map(drop),
+            Destination::File(path) => {
                 if path.exists() {
                     open(path)?;
                 }
                 temporary_beside(path).map(drop)
             }
-            Place::Stdout => Ok(()),
+            Destination::Stdout => Ok(()),
         }
     }
 
@@ -167,9 +167,9 @@ impl Target {
     /// Writes these bytes.
     pub fn write_bytes(&self, text: &[u8]) -> Result<(), Error> {
         match &self.place {
-            Place::Stdout => print(text),
-            Place::File(path) => replace(path, text).map_err(|error| self.explain(&error)),
-            Place::Device(path) => open(path)
+            Destination::Stdout => print(text),
+            Destination::File(path) => replace(path, text).map_err(|error| self.explain(&error)),
+            Destination::Device(path) => open(path)
                 .and_then(|mut device| device.write_all(text))
                 .map_err(|error| self.explain(&error)),
         }

@@ -58,7 +58,7 @@ use fairlock_workloads::{
 };
 
 use args::{Cli, Command, MachinesCommand};
-use cell::Kind;
+use cell::UsedAs;
 use error::Error;
 use output::{Page, complain, print};
 use plan::Extent;
@@ -113,7 +113,7 @@ fn list_locks() -> Result<(), Error> {
     let (locks, about) = (locks::registry::all(), about_locks());
     let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
     let lines = locks.iter().map(|lock| {
-        let kind = match (lock.is(Kind::ReaderWriter), lock.is(Kind::Mutex)) {
+        let kind = match (lock.is(UsedAs::ReaderWriter), lock.is(UsedAs::Mutex)) {
             (true, true) => "rw, mutex",
             (true, false) => "rw",
             (false, true) => "mutex",

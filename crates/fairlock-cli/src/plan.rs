@@ -7,7 +7,7 @@ mod given;
 use std::time::Duration;
 
 use crate::cell::scenario::Scenario;
-use crate::cell::{Case, Cell, Kind, Workload};
+use crate::cell::{Case, Cell, UsedAs, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::flags::{Flags, check_are_had};
@@ -174,13 +174,13 @@ fn check_all_are_used(locks: &[LockEntry], tables: &[Vec<Cell>]) -> Result<(), E
     let Some(idle) = locks.iter().find(|lock| !is_used(lock)) else {
         return Ok(());
     };
-    let any_range = Kind::Range { shared: false, held: 0 };
-    let (kind, workloads) = if idle.is(Kind::Mutex) {
-        (Kind::Mutex, "batch, or the case mutex of uncontended")
-    } else if !idle.is(Kind::ReaderWriter) {
+    let any_range = UsedAs::Range { shared: false, held: 0 };
+    let (kind, workloads) = if idle.is(UsedAs::Mutex) {
+        (UsedAs::Mutex, "batch, or the case mutex of uncontended")
+    } else if !idle.is(UsedAs::ReaderWriter) {
         (any_range, "range, and cases it can do")
     } else {
-        (Kind::ReaderWriter, "another workload than batch")
+        (UsedAs::ReaderWriter, "another workload than batch")
     };
     Err(Error::usage(format!(
         "lock '{}' is a {}, and nothing here needs one: run {workloads}",
@@ -387,9 +387,9 @@ mod tests {
     fn a_lock_runs_where_its_kind_is_needed_and_nowhere_else() {
         let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
         let cells = cells_of(&["all"], &flags("ref:mcs")).unwrap();
-        assert!(cells.iter().all(|cell| cell.kind() == Kind::Mutex));
+        assert!(cells.iter().all(|cell| cell.kind() == UsedAs::Mutex));
         let cells = cells_of(&["all"], &flags("fairlock:rwlock")).unwrap();
-        assert!(cells.iter().all(|cell| cell.kind() != Kind::Mutex));
+        assert!(cells.iter().all(|cell| cell.kind() != UsedAs::Mutex));
         let error = cells_of(&["handoff"], &flags("ref:mcs")).err().unwrap();
         assert!(error.to_string().contains("is a mutex"), "{error}");
         let error = cells_of(&["batch"], &flags("fairlock:rwlock")).err().unwrap();

@@ -46,9 +46,9 @@ pub(crate) enum Next {
 }
 
 /// What a spinner waits for, evaluated without cost.
-pub(crate) struct Look(*const dyn Fn() -> bool);
+pub(crate) struct Condition(*const dyn Fn() -> bool);
 
-impl Look {
+impl Condition {
     /// # Safety
     /// `look` stays where it is until the spin that it is for has ended.
     pub(crate) unsafe fn new(look: &dyn Fn() -> bool) -> Self {
@@ -85,7 +85,7 @@ pub(crate) trait Engine {
     }
     /// The thread, which is not content with the word at `address`, spins until
     /// it is, at most for `bound_ns`. It suspends; see [`spun`](Self::spun).
-    fn spin(&mut self, address: usize, bound_ns: u64, look: Look);
+    fn spin(&mut self, address: usize, bound_ns: u64, look: Condition);
     /// Whether the spin ended because the look held.
     fn spun(&mut self) -> bool;
     /// The thread sleeps, on the word at `address` unless that is 0, until

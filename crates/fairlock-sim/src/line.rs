@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use crate::cpu_set::{CpuSet, members};
-use crate::machine::{Costs, MAX_SOCKETS, Place};
+use crate::machine::{Costs, CpuPosition, MAX_SOCKETS};
 
 // `Line::sharing` has a bit for each socket.
 const _: () = assert!(MAX_SOCKETS <= u16::BITS as usize);
@@ -18,7 +18,7 @@ const _: () = assert!(MAX_SOCKETS <= u16::BITS as usize);
 /// The time in which one core owns the line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    owner: Place,
+    owner: CpuPosition,
     from: u64,
     /// When it ends; `u64::MAX` until somebody else asks.
     until: u64,
@@ -54,13 +54,13 @@ pub(crate) struct Line {
 impl Line {
     /// When a load by `reader`, begun at `now`, is done.
     #[inline]
-    pub(crate) fn read(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
+    pub(crate) fn read(&mut self, reader: CpuPosition, now: u64, costs: &Costs) -> u64 {
         if self.has_copy(reader, now) { now + costs.load } else { self.fetch(reader, now, costs) }
     }
 
     /// The same load, if nobody asks when it is done.
     #[inline]
-    pub(crate) fn read_in_vain(&mut self, reader: Place, now: u64, costs: &Costs) {
+    pub(crate) fn read_in_vain(&mut self, reader: CpuPosition, now: u64, costs: &Costs) {
         if self.has_copy(reader, now) {
             return;
         }
@@ -74,7 +74,7 @@ impl Line {
 
     /// Another copy of a shared line; returns when it leaves.
     #[inline]
-    fn serve(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
+    fn serve(&mut self, reader: CpuPosition, now: u64, costs: &Costs) -> u64 {
         let start = now.max(self.ready);
         self.share(reader);
         self.ready = start + costs.serve;
@@ -83,7 +83,7 @@ impl Line {
 
     /// A load by a reader that has no copy.
     #[inline(never)]
-    fn fetch(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
+    fn fetch(&mut self, reader: CpuPosition, now: u64, costs: &Costs) -> u64 {
         if self.is_shared() {
             let nearest = self.sockets_apart(reader, costs).min().unwrap_or(0);
             return self.serve(reader, now, costs) + costs.vary(nearest);
@@ -110,7 +110,13 @@ impl Line {
     /// When an operation by `writer` that costs `local` on a line of its own,
     /// begun at `now`, is done.
     #[inline]
-    pub(crate) fn write(&mut self, writer: Place, now: u64, local: u64, costs: &Costs) -> u64 {
+    pub(crate) fn write(
+        &mut self,
+        writer: CpuPosition,
+        now: u64,
+        local: u64,
+        costs: &Costs,
+    ) -> u64 {
         if let Some(owner) = self.owner(now)
             && owner.core == writer.core
         {
@@ -128,7 +134,7 @@ impl Line {
 
     /// An operation by a writer that does not own the line.
     #[inline(never)]
-    fn acquire(&mut self, writer: Place, now: u64, local: u64, costs: &Costs) -> u64 {
+    fn acquire(&mut self, writer: CpuPosition, now: u64, local: u64, costs: &Costs) -> u64 {
         let start = now.max(self.ready);
         let transfer = if self.is_shared() {
             // The furthest copy is the last to go. A line's only sharer may write at once.
@@ -165,7 +171,7 @@ impl Line {
 
     /// The core whose line it is at `now`, if it is neither on its way nor shared.
     #[inline]
-    fn owner(&mut self, now: u64) -> Option<Place> {
+    fn owner(&mut self, now: u64) -> Option<CpuPosition> {
         let last = self.last.as_ref()?;
         let window = if last.from <= now {
             last
@@ -187,7 +193,7 @@ impl Line {
     }
 
     #[inline]
-    fn has_copy(&mut self, reader: Place, now: u64) -> bool {
+    fn has_copy(&mut self, reader: CpuPosition, now: u64) -> bool {
         let core = reader.core as usize;
         // One branch for both, as neither can be predicted.
         let has = self.sharers.contains(core)
@@ -195,12 +201,12 @@ impl Line {
         has || now < self.outdated_at && self.outdated.contains(core)
     }
 
-    fn own(&mut self, owner: Place, from: u64) {
+    fn own(&mut self, owner: CpuPosition, from: u64) {
         self.last = Some(Window { owner, from, until: u64::MAX });
         self.ready = from;
     }
 
-    fn share(&mut self, reader: Place) {
+    fn share(&mut self, reader: CpuPosition) {
         if self.sharers.insert(reader.core as usize) {
             self.sharers_in[reader.socket as usize] += 1;
             self.sharing |= 1 << reader.socket;
@@ -211,7 +217,7 @@ impl Line {
         self.sharing != 0
     }
 
-    fn unshare(&mut self, writer: Place) {
+    fn unshare(&mut self, writer: CpuPosition) {
         if self.sharers.contains(writer.core as usize) {
             self.sharers.remove(writer.core as usize);
             let left = &mut self.sharers_in[writer.socket as usize];
@@ -225,7 +231,7 @@ impl Line {
     /// How long a message takes to each socket with a sharer. Cores of the writer's cluster are not
     /// told from others of its socket: what matters are the nearest and the furthest of many
     /// sharers, and those differ by their sockets.
-    fn sockets_apart(&self, from: Place, costs: &Costs) -> impl Iterator<Item = u64> {
+    fn sockets_apart(&self, from: CpuPosition, costs: &Costs) -> impl Iterator<Item = u64> {
         members(self.sharing.into()).map(move |socket| {
             if socket == from.socket as usize {
                 costs.cluster
@@ -247,7 +253,7 @@ mod tests {
     const REMOTE: u64 = 134_000;
     const SERVE: u64 = 3_000;
 
-    fn machine() -> (Costs, Vec<Place>) {
+    fn machine() -> (Costs, Vec<CpuPosition>) {
         let mut machine = Machine::builtin("cascade_lake_96").unwrap().description().clone();
         (machine.lines.spread, machine.lines.serve_ns) = (0.0, SERVE as f64 / 1e3);
         let costs = Costs::new(&machine, 1);

@@ -12,7 +12,7 @@ use fairlock::platform::{Atomic, ConstZero, PooledPlatform, System, WaitOutcome}
 use fairlock::pool::Heap;
 use fairlock::wait::Thread;
 
-use crate::engine::{Engine, Look, Next, Work, ask};
+use crate::engine::{Condition, Engine, Next, Work, ask};
 use crate::fiber::suspend;
 use crate::sim::Sim;
 
@@ -236,7 +236,7 @@ unsafe impl System for Sim {
         let look = || done(word.load(Ordering::Acquire));
         let address = std::ptr::from_ref(word) as usize;
         // SAFETY: this frame stays until the spin has ended.
-        ask(|engine| engine.spin(address, bound_ns, unsafe { Look::new(&look) }))
+        ask(|engine| engine.spin(address, bound_ns, unsafe { Condition::new(&look) }))
             .unwrap_or_else(|| outside());
         suspend();
         ask(|engine| engine.spun()).unwrap_or(false)

@@ -11,11 +11,11 @@ use std::thread::available_parallelism;
 
 use fairlock::fault::Fault::{self, *};
 use fairlock::fault::with_fault;
-use fairlock_sim::tester::Kind::{self, *};
+use fairlock_sim::tester::FailureKind::{self, *};
 use fairlock_sim::tester::{Lock, Summary, Tester};
 
 /// A mistake, a lock that makes it, and what may be seen of it.
-const FAULTS: &[(Fault, &str, &[Kind])] = &[
+const FAULTS: &[(Fault, &str, &[FailureKind])] = &[
     (UsesAnySlot, "rwsem:two-locks", &[Exclusion, Deadlock, Panic, Remains, Word]),
     (DropsAwaited, "rwsem:two-locks", &[Exclusion, Deadlock, Panic, Remains, Word]),
     (ShowsBlindly, "rwsem:visible", &[Deadlock, Exclusion, Word]),

@@ -72,7 +72,7 @@ impl Workload {
     }
 
     /// What this case of the workload, with this setup, needs of a lock.
-    pub fn kind(self, case: Case, setup: &Setup) -> Kind {
+    pub fn kind(self, case: Case, setup: &Setup) -> UsedAs {
         match (self, case) {
             (Self::Range, _) => {
                 let shared = match case {
@@ -80,23 +80,23 @@ impl Workload {
                     Case::Array => setup.reads_percent != Some(0),
                     _ => true,
                 };
-                Kind::Range { shared, held: setup.held.unwrap_or(0) }
+                UsedAs::Range { shared, held: setup.held.unwrap_or(0) }
             }
             (Self::Think | Self::Spread | Self::Idle | Self::Scenario, _) => {
-                setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
+                setup.form.map_or(UsedAs::ReaderWriter, |form| form.kind(setup))
             }
-            (Self::Condvar, _) => Kind::Condvar { timed: case == Case::HalfTimeOut },
-            (Self::Batch, _) | (_, Case::Mutex | Case::EachMutex) => Kind::Mutex,
-            (_, Case::Upgradable | Case::Upgrade) => Kind::Upgradable,
-            (_, Case::Reentrant | Case::Nested) => Kind::Reentrant,
-            _ => Kind::ReaderWriter,
+            (Self::Condvar, _) => UsedAs::Condvar { timed: case == Case::HalfTimeOut },
+            (Self::Batch, _) | (_, Case::Mutex | Case::EachMutex) => UsedAs::Mutex,
+            (_, Case::Upgradable | Case::Upgrade) => UsedAs::Upgradable,
+            (_, Case::Reentrant | Case::Nested) => UsedAs::Reentrant,
+            _ => UsedAs::ReaderWriter,
         }
     }
 }
 
 /// What a lock can be used as. Many locks can be several of these, some with a type for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum UsedAs {
     ReaderWriter,
     Mutex,
     /// A reader/writer lock with upgradable reads.
@@ -115,7 +115,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl UsedAs {
     /// Whether a lock that can at the most be used as this can be used as the other.
     pub fn is_enough_for(self, wanted: Self) -> bool {
         match (self, wanted) {
@@ -159,11 +159,11 @@ impl Form {
     }
 
     /// What a cell with this setup needs of a lock.
-    fn kind(self, setup: &Setup) -> Kind {
+    fn kind(self, setup: &Setup) -> UsedAs {
         match self {
-            Self::RwLock => Kind::ReaderWriter,
-            Self::Mutex => Kind::Mutex,
-            Self::Range => Kind::Range { shared: setup.reads_percent != Some(0), held: 0 },
+            Self::RwLock => UsedAs::ReaderWriter,
+            Self::Mutex => UsedAs::Mutex,
+            Self::Range => UsedAs::Range { shared: setup.reads_percent != Some(0), held: 0 },
         }
     }
 }
@@ -318,7 +318,7 @@ impl Cell {
     }
 
     /// What this cell needs of its lock.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> UsedAs {
         self.workload.kind(self.case, &self.range)
     }
 

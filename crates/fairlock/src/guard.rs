@@ -1,6 +1,6 @@
 //! Guards: whether they may leave their thread, and when there is one.
 
-use crate::deadlock::{self, Id, Mode};
+use crate::deadlock::{self, HeldAs, Id};
 
 /// Whether guards are `Send`: not without the feature `send_guard`, as in `parking_lot`. So holding
 /// a guard across an `.await` does not compile if the task may move to another thread.
@@ -24,7 +24,7 @@ pub type GuardMarker = lock_api::GuardSend;
 /// Notes whether an attempt to take the lock in this mode succeeded (`taken`), and returns that.
 #[inline]
 #[cfg_attr(feature = "deadlock_detection", track_caller)]
-pub(crate) fn note_attempt(lock: &Id, mode: Mode, taken: bool) -> bool {
+pub(crate) fn note_attempt(lock: &Id, mode: HeldAs, taken: bool) -> bool {
     if taken {
         deadlock::acquired(lock, mode);
     }

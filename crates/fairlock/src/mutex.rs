@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::deadlock::{self, Id, Mode};
+use crate::deadlock::{self, HeldAs, Id};
 use crate::guard::note_attempt;
 use crate::lock;
 use crate::platform::Native;
@@ -115,7 +115,7 @@ impl RawMutexExt for RawMutex {
     #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
         let take = || self.0.lock_with(wait);
-        deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
+        deadlock::acquire_with(self.id(), HeldAs::Exclusive, wait.can_end(), take)
     }
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
@@ -140,18 +140,18 @@ unsafe impl lock_api::RawMutex for RawMutex {
     #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn lock(&self) {
         let attempt = || self.0.try_lock();
-        deadlock::acquire(self.id(), Mode::Exclusive, attempt, || self.0.lock());
+        deadlock::acquire(self.id(), HeldAs::Exclusive, attempt, || self.0.lock());
     }
 
     #[inline]
     #[cfg_attr(feature = "deadlock_detection", track_caller)]
     fn try_lock(&self) -> bool {
-        note_attempt(self.id(), Mode::Exclusive, self.0.try_lock())
+        note_attempt(self.id(), HeldAs::Exclusive, self.0.try_lock())
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        deadlock::releases(self.id(), Mode::Exclusive);
+        deadlock::releases(self.id(), HeldAs::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock() }
     }
@@ -165,7 +165,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 // SAFETY: as for `RawMutex`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self) {
-        deadlock::releases(self.id(), Mode::Exclusive);
+        deadlock::releases(self.id(), HeldAs::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock_fair() }
     }

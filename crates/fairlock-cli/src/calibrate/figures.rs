@@ -24,14 +24,14 @@ const LITTLE_STOLEN: f64 = 0.005;
 
 /// Where a CPU is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct CpuPosition {
     socket: u32,
     /// The first CPU that shares its last cache.
     cluster: u32,
     core: u32,
 }
 
-impl Place {
+impl CpuPosition {
     fn of(cpu: usize) -> Option<Self> {
         let read = |file: &str| {
             let text =
@@ -60,7 +60,7 @@ pub fn measure(lasting: Duration) -> Figures {
     let machine = Machine::this();
     let mut figures = Figures { title: machine.line(), ..Figures::default() };
     let cpus = transfer::cpus();
-    let places: Vec<Option<Place>> = cpus.iter().map(|&cpu| Place::of(cpu)).collect();
+    let places: Vec<Option<CpuPosition>> = cpus.iter().map(|&cpu| CpuPosition::of(cpu)).collect();
     topology(&places.iter().flatten().copied().collect::<Vec<_>>(), &mut figures);
 
     let mut all: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
@@ -109,8 +109,8 @@ pub fn measure(lasting: Duration) -> Figures {
     figures
 }
 
-fn topology(places: &[Place], figures: &mut Figures) {
-    let distinct = |of: fn(&Place) -> (u32, u32, u32)| {
+fn topology(places: &[CpuPosition], figures: &mut Figures) {
+    let distinct = |of: fn(&CpuPosition) -> (u32, u32, u32)| {
         let mut all: Vec<_> = places.iter().map(of).collect();
         all.sort_unstable();
         all.dedup();

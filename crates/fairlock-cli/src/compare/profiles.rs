@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::layout::{Column, Table};
 use crate::preload::document::{Document, OfLock};
-use crate::preload::place::{Place, caller};
+use crate::preload::place::{CodePlace, caller};
 use crate::preload::sum;
 use crate::preload::waited::{self, LOCKS, Waited};
 use crate::results::Machine;
@@ -62,7 +62,7 @@ fn by_place(documents: [&Document<Machine>; 2]) -> Pairs<(&str, String), u64> {
     let mut all = Pairs::<_, u64>::new();
     for (side, lock) in locks(documents) {
         for holder in &lock.holders {
-            let place = caller(&holder.stack).map_or_else(String::new, Place::short);
+            let place = caller(&holder.stack).map_or_else(String::new, CodePlace::short);
             let lost = &mut all.entry((&*lock.name, place)).or_default()[side];
             *lost = sum([*lost, holder.wait_total_ns]);
         }

@@ -2,7 +2,7 @@
 
 use super::Part;
 use super::given::{MOST_THREADS, check_scenario, once, or_default};
-use crate::cell::{Case, Cell, Form, Kind, Workload};
+use crate::cell::{Case, Cell, Form, UsedAs, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::flags::Flags;
@@ -32,7 +32,7 @@ impl Makings<'_> {
         for cell in self.configurations()? {
             let kind = cell.kind();
             let form = cell.range.form.or(match (cell.workload, kind) {
-                (Workload::Uncontended, Kind::Mutex | Kind::Reentrant) => Some(Form::Mutex),
+                (Workload::Uncontended, UsedAs::Mutex | UsedAs::Reentrant) => Some(Form::Mutex),
                 (Workload::Uncontended, _) => Some(Form::RwLock),
                 _ => None,
             });

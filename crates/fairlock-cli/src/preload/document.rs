@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::place::Place;
+use super::place::CodePlace;
 use super::sum;
 use crate::units::{several, tenths, time};
 
@@ -127,7 +127,7 @@ pub struct OfDeadlocked {
     pub name: String,
     pub holds: String,
     pub waits_for: String,
-    pub waiter: Vec<Place>,
+    pub waiter: Vec<CodePlace>,
 }
 
 /// The thread that holds a lock now.
@@ -140,7 +140,7 @@ pub struct OfHolder {
     /// It is not known that it was longer.
     pub exact: bool,
     /// Where the thread waits, or else took the lock.
-    pub stack: Vec<Place>,
+    pub stack: Vec<CodePlace>,
 }
 
 /// What threads waited for that nobody holds: a condition, a semaphore or a futex.
@@ -169,7 +169,7 @@ pub struct OfLock {
     pub address: String,
     pub kind: String,
     pub name: String,
-    pub first_taken: Vec<Place>,
+    pub first_taken: Vec<CodePlace>,
     pub reads: u64,
     pub writes: u64,
     pub waits: u64,
@@ -212,7 +212,7 @@ pub struct AtStack {
     /// How many waits began with this stack, or how many releases with it others waited for.
     pub count: u64,
     pub wait_total_ns: u64,
-    pub stack: Vec<Place>,
+    pub stack: Vec<CodePlace>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -226,11 +226,11 @@ pub struct OfWait {
     pub began_ns: u64,
     pub waited_ns: u64,
     pub passed: u64,
-    pub waiter: Vec<Place>,
+    pub waiter: Vec<CodePlace>,
     /// Who held the lock for the longest part of the wait.
     pub holder_thread: Option<u32>,
     /// For how much of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ns: Option<u64>,
-    pub holder: Vec<Place>,
+    pub holder: Vec<CodePlace>,
 }

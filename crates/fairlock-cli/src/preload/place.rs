@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A function, inlined or not, and a line in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct CodePlace {
     /// The function's name; without one, the object's name and the place in the object.
     pub function: String,
     /// The source, if the program was built with lines (`-g`).
@@ -17,7 +17,7 @@ pub struct Place {
     pub wrapper: Option<String>,
 }
 
-impl Place {
+impl CodePlace {
     /// Whether only the object is known, and the place in it.
     #[cfg(target_os = "linux")] // where places are found
     pub fn is_nameless(&self) -> bool {
@@ -134,12 +134,14 @@ fn without_result(name: &str) -> &str {
 
 /// The place of a stack at which the program itself asked for the lock: the innermost function that is
 /// not a lock's.
-pub fn caller(stack: &[Place]) -> Option<&Place> {
+pub fn caller(stack: &[CodePlace]) -> Option<&CodePlace> {
     caller_of(stack)
 }
 
 /// The same of any list of places.
-pub fn caller_of<'a>(stack: impl IntoIterator<Item = &'a Place> + Clone) -> Option<&'a Place> {
+pub fn caller_of<'a>(
+    stack: impl IntoIterator<Item = &'a CodePlace> + Clone,
+) -> Option<&'a CodePlace> {
     let mut places = stack.clone().into_iter();
     places.find(|place| !is_wrapper(place)).or(stack.into_iter().next())
 }
@@ -147,17 +149,21 @@ pub fn caller_of<'a>(stack: impl IntoIterator<Item = &'a Place> + Clone) -> Opti
 /// The place of a stack that asked `wrapper`, which is one of its places, for the lock: the next one outside of it that
 /// is not a wrapper, either.
 #[cfg(target_os = "linux")] // where places are found
-pub fn behind(stack: &[Place], wrapper: &Place, is_one: impl Fn(&Place) -> bool) -> Option<Place> {
+pub fn behind(
+    stack: &[CodePlace],
+    wrapper: &CodePlace,
+    is_one: impl Fn(&CodePlace) -> bool,
+) -> Option<CodePlace> {
     let outer = stack.iter().skip_while(|place| *place != wrapper).skip(1);
     let mut callers =
         outer.filter(|place| !is_wrapper(place) && place.function != wrapper.function);
     let found = callers.find(|place| !is_one(place))?;
-    Some(Place { wrapper: Some(wrapper.function.clone()), ..found.clone() })
+    Some(CodePlace { wrapper: Some(wrapper.function.clone()), ..found.clone() })
 }
 
 /// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
 /// a library that wraps them.
-pub fn is_wrapper(place: &Place) -> bool {
+pub fn is_wrapper(place: &CodePlace) -> bool {
     const WRAPPERS: [&str; 10] = [
         "fairlock_",
         "std::",
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn what_hands_a_lock_on_is_not_the_caller() {
         let is_wrapper =
-            |name: &str| is_wrapper(&Place { function: name.into(), ..Place::default() });
+            |name: &str| is_wrapper(&CodePlace { function: name.into(), ..CodePlace::default() });
         let wrappers = [
             "std::mutex::lock()",
             "__gthread_mutex_unlock",
@@ -259,16 +265,16 @@ mod tests {
             "std::unique_lock<std::mutex> (anonymous namespace)::guard<int>()",
         ];
         assert!(!callers.into_iter().any(is_wrapper));
-        let in_file = |file: &str| Place {
+        let in_file = |file: &str| CodePlace {
             function: "main::{lambda()#1}::operator()() const".into(),
             file: Some(file.into()),
-            ..Place::default()
+            ..CodePlace::default()
         };
         assert!(super::is_wrapper(&in_file("/usr/include/c++/14/condition_variable")));
         assert!(!super::is_wrapper(&in_file("/home/include/main.cpp")));
         for file in ["/rustc/1234/library/std/src/sync/mutex.rs", "/r/fairlock-0.1.0/src/mutex.rs"]
         {
-            let inline = Place { function: "lock".into(), ..in_file(file) };
+            let inline = CodePlace { function: "lock".into(), ..in_file(file) };
             assert!(super::is_wrapper(&inline), "{file}");
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::preload::place::Place;
+use crate::preload::place::CodePlace;
 
 /// The schema's name.
 #[cfg(target_os = "linux")]
@@ -88,7 +88,7 @@ pub enum Owner {
 #[derive(Clone, Serialize)]
 pub struct Frame {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: CodePlace,
     /// The frame was looked for on the stack: the function's tables do not say where it is.
     pub is_guess: bool,
 }

@@ -11,7 +11,7 @@ pub(crate) fn ps(ns: f64) -> u64 {
 
 /// Where a CPU is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CpuPosition {
     pub(crate) cpu: u16,
     pub(crate) core: u16,
     pub(crate) cluster: u16,
@@ -107,7 +107,7 @@ impl Costs {
     }
 
     /// What a line costs on its way from `a` to `b`.
-    pub(crate) fn transfer(&self, a: Place, b: Place) -> u64 {
+    pub(crate) fn transfer(&self, a: CpuPosition, b: CpuPosition) -> u64 {
         if a.core == b.core {
             self.smt
         } else if a.cluster == b.cluster {
@@ -119,7 +119,7 @@ impl Costs {
 
     /// How many lesser costs than this one a [`transfer`](Self::transfer) can have.
     #[inline]
-    pub(crate) fn nth_distance(&self, a: Place, b: Place) -> usize {
+    pub(crate) fn nth_distance(&self, a: CpuPosition, b: CpuPosition) -> usize {
         if a.core == b.core {
             self.nth_smt
         } else if a.cluster == b.cluster {
@@ -271,14 +271,14 @@ impl Spread {
 }
 
 /// The places of the CPUs of a machine, by number.
-pub(crate) fn places(t: &Topology) -> Vec<Place> {
+pub(crate) fn places(t: &Topology) -> Vec<CpuPosition> {
     let cpus = t.sockets * t.clusters_per_socket * t.cores_per_cluster * t.threads_per_core;
     (0..cpus)
         .map(|cpu| {
             let core = cpu / t.threads_per_core;
             let cluster = core / t.cores_per_cluster;
             let socket = cluster / t.clusters_per_socket;
-            Place {
+            CpuPosition {
                 cpu: cpu as u16,
                 core: core as u16,
                 cluster: cluster as u16,

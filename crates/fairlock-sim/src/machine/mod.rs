@@ -8,7 +8,7 @@ mod error;
 use std::path::Path;
 
 pub(crate) use check::MAX_SOCKETS;
-pub(crate) use costs::{Costs, Place, StolenTimes, Tunables, places};
+pub(crate) use costs::{Costs, CpuPosition, StolenTimes, Tunables, places};
 pub use description::{
     Barrier, Calls, Description, Guests, Instructions, Lines, Placement, Scheduler, Stolen,
     Topology,

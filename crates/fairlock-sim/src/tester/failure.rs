@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What went wrong, in general.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FailureKind {
     /// Two threads were inside that exclude each other.
     Exclusion,
     /// The lock is not what its word says.
@@ -34,7 +34,7 @@ pub struct Failure {
     /// The schedule: the same seed fails the same way.
     pub seed: u64,
     /// What went wrong, in general.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// What went wrong.
     pub what: String,
     /// The smallest script and schedule found that fail like that, step by step.

@@ -3,7 +3,7 @@
 //! Actions are left out as long as the rest still fails; then deviations from the schedule that
 //! results without any choice, in ever smaller pieces (Zeller's delta debugging).
 
-use super::failure::Kind;
+use super::failure::FailureKind;
 use super::schedule::{Deviation, Schedule};
 use super::subjects::SubjectKind;
 use super::trial::{Case, Keep, Resources, run};
@@ -12,7 +12,7 @@ use super::trial::{Case, Keep, Resources, run};
 pub(super) struct Failing {
     pub(super) case: Case,
     pub(super) deviations: Vec<Deviation>,
-    pub(super) kind: Kind,
+    pub(super) kind: FailureKind,
 }
 
 /// How many trials are made to find a smaller one.

@@ -56,7 +56,7 @@ use std::{fmt, io};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-pub use failure::{Failure, Kind};
+pub use failure::{Failure, FailureKind};
 use minimise::{Failing, minimise};
 use schedule::Schedule;
 use script::{Action, How, POSITIONS, Then};

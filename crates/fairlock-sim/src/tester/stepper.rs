@@ -12,7 +12,7 @@ use fairlock::platform::WaitOutcome;
 use fairlock::wait::Thread as Record;
 
 use super::schedule::{Event, Point};
-use crate::engine::{Engine, Look, Next, Work};
+use crate::engine::{Condition, Engine, Next, Work};
 use crate::observe::Mark;
 use crate::sim::Sim;
 
@@ -43,7 +43,7 @@ pub(super) enum Operation {
 
 enum State {
     Ready,
-    Spinning { look: Look, address: usize, since: u64, deadline: u64 },
+    Spinning { look: Condition, address: usize, since: u64, deadline: u64 },
     Asleep { address: usize, deadline: u64, order: u64 },
     Ended,
 }
@@ -424,7 +424,7 @@ impl Engine for Stepper {
         }
     }
 
-    fn spin(&mut self, address: usize, bound_ns: u64, look: Look) {
+    fn spin(&mut self, address: usize, bound_ns: u64, look: Condition) {
         let _ = self.suspend_before(Operation::Spun(address, false));
         let (since, deadline) = (self.now, self.now.saturating_add(bound_ns));
         self.threads[self.running].state = State::Spinning { look, address, since, deadline };

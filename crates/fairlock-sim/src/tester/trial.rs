@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use corosensei::stack::Stack;
 use fairlock::wait::Thread as Record;
 
-use super::failure::Kind;
+use super::failure::FailureKind;
 use super::schedule::{Deviation, Event, Schedule};
 use super::script::{MOST_THREADS, Script};
 use super::stepper::{Doing, Operation, Stepper};
@@ -173,7 +173,7 @@ impl Trial<'_> {
         while !self.stepper.all_ended() {
             if self.steps == MOST_STEPS {
                 let what = format!("after {MOST_STEPS} steps threads still run");
-                return Err(Complaint { kind: Kind::Livelock, what });
+                return Err(Complaint { kind: FailureKind::Livelock, what });
             }
             let thread = self.choose(&mut can_run, fibers.len())?;
             self.step(thread, &mut fibers[thread])?;
@@ -200,7 +200,7 @@ impl Trial<'_> {
             let (before, lacks_cpu) = (self.stepper.now(), self.stepper.lacks_cpu());
             if !self.stepper.advance() {
                 let what = "everybody waits, and nothing will end it".into();
-                return Err(Complaint { kind: Kind::Deadlock, what });
+                return Err(Complaint { kind: FailureKind::Deadlock, what });
             }
             if !lacks_cpu {
                 self.pass(self.stepper.now() - before)?;
@@ -225,7 +225,7 @@ impl Trial<'_> {
         if self.idle > MOST_IDLE_NS + self.stepper.excused() {
             let what =
                 format!("the lock is free, threads wait, and for {} ns nobody takes it", self.idle);
-            return Err(Complaint { kind: Kind::Idle, what });
+            return Err(Complaint { kind: FailureKind::Idle, what });
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Trial<'_> {
             Ok(_) => self.resume(fiber),
             Err(what) => {
                 let what = format!("thread {thread}: {what}");
-                Err(Complaint { kind: Kind::Conduct, what })
+                Err(Complaint { kind: FailureKind::Conduct, what })
             }
         };
         if self.log.is_some() {
@@ -324,5 +324,5 @@ impl Trial<'_> {
 fn panicked(panic: &Panic) -> Complaint {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-    Complaint { kind: Kind::Panic, what: text.to_owned() }
+    Complaint { kind: FailureKind::Panic, what: text.to_owned() }
 }

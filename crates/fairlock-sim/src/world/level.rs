@@ -3,7 +3,7 @@
 
 use crate::cpu_set::CpuSet;
 use crate::events::Ticket;
-use crate::machine::{Place, Placement, Tunables};
+use crate::machine::{CpuPosition, Placement, Tunables};
 
 /// What a task does at its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) struct Cpu {
 pub(super) struct Level {
     pub(super) tasks: Vec<Task>,
     pub(super) cpus: Vec<Cpu>,
-    places: Vec<Place>,
+    places: Vec<CpuPosition>,
     /// CPUs that nobody runs on, or is on its way to.
     idle: CpuSet,
     /// The CPUs of each socket.
@@ -69,7 +69,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    pub(super) fn new(places: Vec<Place>, tunables: Tunables, confined: bool) -> Self {
+    pub(super) fn new(places: Vec<CpuPosition>, tunables: Tunables, confined: bool) -> Self {
         let mut idle = CpuSet::default();
         let mut sockets = Vec::new();
         for place in &places {
@@ -77,7 +77,7 @@ impl Level {
             sockets.resize(sockets.len().max(place.socket as usize + 1), CpuSet::default());
             sockets[place.socket as usize].insert(place.cpu as usize);
         }
-        let cpu = |_: &Place| Cpu {
+        let cpu = |_: &CpuPosition| Cpu {
             current: None,
             queue: Vec::new(),
             expected: 0,
@@ -103,7 +103,7 @@ impl Level {
         self.tasks.len() as u32 - 1
     }
 
-    pub(super) fn place(&self, cpu: usize) -> Place {
+    pub(super) fn place(&self, cpu: usize) -> CpuPosition {
         self.places[cpu]
     }
 
@@ -111,14 +111,15 @@ impl Level {
     /// of each core, then the others; of sockets as `placement` says.
     pub(super) fn filling_order(&self, placement: Placement) -> Vec<usize> {
         let mut order: Vec<_> = self.places.iter().collect();
-        let nth = |place: &Place, key: fn(&Place) -> u16, same: fn(&Place) -> u16| {
-            self.places
-                .iter()
-                .filter(|p| same(p) == same(place) && p.cpu < place.cpu && key(p) != key(place))
-                .map(key)
-                .collect::<std::collections::BTreeSet<_>>()
-                .len()
-        };
+        let nth =
+            |place: &CpuPosition, key: fn(&CpuPosition) -> u16, same: fn(&CpuPosition) -> u16| {
+                self.places
+                    .iter()
+                    .filter(|p| same(p) == same(place) && p.cpu < place.cpu && key(p) != key(place))
+                    .map(key)
+                    .collect::<std::collections::BTreeSet<_>>()
+                    .len()
+            };
         order.sort_by_cached_key(|place| {
             let thread = nth(place, |p| p.cpu, |p| p.core);
             let core = nth(place, |p| p.core, |p| p.socket);

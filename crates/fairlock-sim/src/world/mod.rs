@@ -18,9 +18,9 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cpu_set::CpuSet;
-use crate::engine::Look;
+use crate::engine::Condition;
 use crate::events::{Event, Events, Ticket};
-use crate::machine::{Costs, Machine, Place, Placement, StolenTimes, Tunables, places};
+use crate::machine::{Costs, CpuPosition, Machine, Placement, StolenTimes, Tunables, places};
 use crate::memory::Memory;
 use crate::observe::{Mark, Observer, ThreadState};
 use crate::report::{Operations, ThreadReport};
@@ -41,7 +41,7 @@ const START_SPREAD: u64 = 10_000_000;
 struct Thread {
     spin: Option<Spin>,
     /// The place of the caches that it uses while it has a CPU.
-    place: Place,
+    place: CpuPosition,
     /// When its operation is done, if it is running one.
     operation: Ticket,
     done: u64,
@@ -64,7 +64,7 @@ struct Thread {
 /// A spin in progress.
 struct Spin {
     line: u32,
-    look: Look,
+    look: Condition,
     deadline: u64,
     /// Whether it is among the line's spinners: it has seen what is there now.
     watching: bool,
@@ -106,7 +106,7 @@ pub(crate) struct World<'env> {
     by_distance: Vec<Vec<u32>>,
     /// The thread that runs, and where.
     running: u32,
-    here: Place,
+    here: CpuPosition,
     live: usize,
     random: Xoshiro256PlusPlus,
     operations: Operations,
@@ -125,7 +125,7 @@ impl<'env> World<'env> {
         let mut levels = vec![];
         if let Some(guests) = &d.guests {
             // To guests, a virtual CPU is a core and a guest a socket.
-            let place = |cpu: usize| Place {
+            let place = |cpu: usize| CpuPosition {
                 cpu: cpu as u16,
                 core: cpu as u16,
                 cluster: (cpu / guests.cpus) as u16,
@@ -297,7 +297,7 @@ impl<'env> World<'env> {
     }
 
     /// The place of the caches that a thread uses on its CPU.
-    fn physical_place(&self, thread: u32) -> Place {
+    fn physical_place(&self, thread: u32) -> CpuPosition {
         let cpu = self.cpu_of(thread);
         match self.levels.get(HOST) {
             Some(host) => host.place(host.tasks[cpu].cpu),

@@ -4,7 +4,7 @@ use fairlock::platform::WaitOutcome;
 use fairlock::wait::Thread as Record;
 
 use super::{THREADS, World};
-use crate::engine::{Engine, Look, Next, Work};
+use crate::engine::{Condition, Engine, Next, Work};
 use crate::events::Event;
 use crate::memory::LINE_BYTES;
 use crate::observe::{Mark, ThreadState};
@@ -241,7 +241,7 @@ impl Engine for World<'_> {
         self.finish_at(done.saturating_add(cost))
     }
 
-    fn spin(&mut self, address: usize, bound_ns: u64, look: Look) {
+    fn spin(&mut self, address: usize, bound_ns: u64, look: Condition) {
         self.begin_spin(address, bound_ns, look);
     }
 

@@ -8,13 +8,13 @@
 use fairlock::platform::WaitOutcome;
 
 use super::{Sleep, Spin, THREADS, World};
-use crate::engine::Look;
+use crate::engine::Condition;
 use crate::observe::ThreadState;
 
 impl World<'_> {
     // ---- spinning ----
 
-    pub(super) fn begin_spin(&mut self, address: usize, bound_ns: u64, look: Look) {
+    pub(super) fn begin_spin(&mut self, address: usize, bound_ns: u64, look: Condition) {
         let thread = self.running;
         let line = self.memory.number(address);
         let late = self.random_below(self.costs.pause);

@@ -6,7 +6,7 @@ use super::erased;
 use super::range::{BenchRange, OneLock};
 use super::typed::{BenchReentrant, BenchUpgradable};
 use super::with_policy::{Chosen, with_policy};
-use crate::cell::{Cell, CellReport, Kind};
+use crate::cell::{Cell, CellReport, UsedAs};
 use crate::error::Error;
 use crate::workload::testbed::{Real, Testbed};
 use crate::workload::{self, uncontended};
@@ -29,7 +29,7 @@ pub struct LockEntry<T = Real> {
     /// The name given to `--locks`.
     pub name: &'static str,
     /// What it can be used as at the most, and how it runs as that.
-    uses: Vec<(Kind, Run<T>)>,
+    uses: Vec<(UsedAs, Run<T>)>,
     /// The types behind its uses, in the same order.
     #[cfg(test)]
     types: Vec<&'static str>,
@@ -40,7 +40,7 @@ pub struct LockEntry<T = Real> {
 impl<T: Runs> LockEntry<T> {
     /// Adds a use, by the type `L`.
     #[cfg_attr(not(test), allow(clippy::extra_unused_type_parameters))] // tests name the type
-    fn with<L>(mut self, kind: Kind, run: Run<T>) -> Self {
+    fn with<L>(mut self, kind: UsedAs, run: Run<T>) -> Self {
         self.uses.push((kind, run));
         #[cfg(test)]
         self.types.push(std::any::type_name::<L>());
@@ -53,7 +53,7 @@ impl<T: Runs> LockEntry<T> {
     pub(super) fn meaning(&self) -> String {
         let uses = self.uses.iter().zip(&self.types);
         let everywhere =
-            uses.filter(|((kind, _), _)| !matches!(kind, Kind::Upgradable | Kind::Reentrant));
+            uses.filter(|((kind, _), _)| !matches!(kind, UsedAs::Upgradable | UsedAs::Reentrant));
         let each = everywhere.map(|((kind, _), of)| format!("{kind:?} {of} {:?}", self.policy));
         each.collect::<Vec<_>>().join("; ")
     }
@@ -75,7 +75,7 @@ impl<T: Runs> LockEntry<T> {
 
     /// The entry of a reader/writer lock.
     pub fn rw<L: BenchLock>(name: &'static str) -> Self {
-        Self::new(name).with::<L>(Kind::ReaderWriter, |cell, testbed| {
+        Self::new(name).with::<L>(UsedAs::ReaderWriter, |cell, testbed| {
             erased::with::<OneLock<L>, _>(|| workload::run_cell::<T::Lock<L>, T>(cell, testbed))
         })
     }
@@ -97,7 +97,7 @@ impl<T: Runs> LockEntry<T> {
 
     /// Adds the mutex of the same name.
     pub fn with_mutex<M: BenchLock>(self) -> Self {
-        self.with::<M>(Kind::Mutex, |cell, testbed| {
+        self.with::<M>(UsedAs::Mutex, |cell, testbed| {
             erased::with::<OneLock<M>, _>(|| {
                 workload::run_mutex_cell::<T::Lock<M>, T>(cell, testbed)
             })
@@ -106,7 +106,7 @@ impl<T: Runs> LockEntry<T> {
 
     /// Adds the range lock of the same name.
     pub fn with_range<L: BenchRange>(self) -> Self {
-        let kind = Kind::Range { shared: L::SHARES, held: L::MOST_HELD };
+        let kind = UsedAs::Range { shared: L::SHARES, held: L::MOST_HELD };
         self.with::<L>(kind, |cell, testbed| {
             erased::with::<L, _>(|| workload::run_range_cell::<T::Range<L>, T>(cell, testbed))
         })
@@ -114,7 +114,7 @@ impl<T: Runs> LockEntry<T> {
 
     /// Adds the condition variable of the same name.
     pub fn with_condvar<C: BenchCondvar>(self) -> Self {
-        self.with::<C>(Kind::Condvar { timed: C::TIMED }, workload::condvar::run::<C, T>)
+        self.with::<C>(UsedAs::Condvar { timed: C::TIMED }, workload::condvar::run::<C, T>)
     }
 
     /// Adds the lock itself, around everything, in place of a range lock.
@@ -123,7 +123,7 @@ impl<T: Runs> LockEntry<T> {
     }
 
     /// Whether the lock can be used as this.
-    pub fn is(&self, kind: Kind) -> bool {
+    pub fn is(&self, kind: UsedAs) -> bool {
         self.runner(kind).is_some()
     }
 
@@ -139,7 +139,7 @@ impl<T: Runs> LockEntry<T> {
         }
     }
 
-    fn runner(&self, wanted: Kind) -> Option<Run<T>> {
+    fn runner(&self, wanted: UsedAs) -> Option<Run<T>> {
         self.uses.iter().find(|(kind, _)| kind.is_enough_for(wanted)).map(|&(_, run)| run)
     }
 }
@@ -147,11 +147,11 @@ impl<T: Runs> LockEntry<T> {
 impl LockEntry<Real> {
     /// Adds the upgradable reads of the same name.
     pub fn with_upgradable<L: BenchUpgradable>(self) -> Self {
-        self.with::<L>(Kind::Upgradable, uncontended::run_upgradable::<L, Real>)
+        self.with::<L>(UsedAs::Upgradable, uncontended::run_upgradable::<L, Real>)
     }
 
     /// Adds the reentrant mutex of the same name.
     pub fn with_reentrant<M: BenchReentrant>(self) -> Self {
-        self.with::<M>(Kind::Reentrant, uncontended::run_reentrant::<M, Real>)
+        self.with::<M>(UsedAs::Reentrant, uncontended::run_reentrant::<M, Real>)
     }
 }

@@ -1,6 +1,6 @@
 //! Names that locks had until each name meant one lock.
 
-use crate::cell::Kind;
+use crate::cell::UsedAs;
 
 /// Where a lock ran under its old name, which meant another lock there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,14 +10,14 @@ pub enum Was {
 }
 
 /// What the lock that was once called `name` is called now, if it was used as this.
-pub fn renamed(name: &str, was: Was, kind: Kind) -> Option<&'static str> {
+pub fn renamed(name: &str, was: Was, kind: UsedAs) -> Option<&'static str> {
     Some(match (name, was) {
         ("fairlock:default", Was::Real) => "fairlock:rwlock",
         ("fairlock:default", Was::Simulated) => "fairlock:full",
         ("fairlock:adaptive", Was::Real) => "fairlock:mutex",
         ("fairlock:adaptive", Was::Simulated) => "fairlock:batch_adaptive",
         ("fairlock:thin", _) => match kind {
-            Kind::Mutex | Kind::Condvar { .. } => "fairlock:mutex",
+            UsedAs::Mutex | UsedAs::Condvar { .. } => "fairlock:mutex",
             _ => "fairlock:rwlock",
         },
         _ => return None,
@@ -35,7 +35,7 @@ pub fn told(name: &str, was: Was) -> Option<String> {
     let now = |kind| {
         renamed(&full, was, kind).map_or_else(|| replaced(&full), |now| replaced(now).or(Some(now)))
     };
-    let mut now = [Kind::ReaderWriter, Kind::Mutex].map(now).to_vec();
+    let mut now = [UsedAs::ReaderWriter, UsedAs::Mutex].map(now).to_vec();
     now.dedup();
     let now = now.into_iter().collect::<Option<Vec<_>>>()?.join(" or ");
     Some(format!("lock '{name}' is now called {now}"))

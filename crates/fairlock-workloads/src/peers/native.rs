@@ -133,7 +133,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::cell::Kind;
+    use crate::cell::UsedAs;
 
     /// The checks, compiled for one lock.
     pub(super) struct Check {
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn native_readers_share_unless_it_is_a_mutex() {
         for (entry, check) in entries().iter().zip(CHECKS) {
-            assert_eq!((check.readers_share)(), entry.is(Kind::ReaderWriter), "{}", entry.name);
+            assert_eq!((check.readers_share)(), entry.is(UsedAs::ReaderWriter), "{}", entry.name);
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Locks {
 #[derive(Clone, Default)]
 struct Thread {
     /// The lock or range that it asked for, until it has given that back.
-    asked: Option<Place>,
+    asked: Option<Guarded>,
     /// Since when it waits; for a range, since when nobody has been inside of a part of it.
     since: u64,
     /// Of a range: how many are inside of a part of it.
@@ -57,7 +57,7 @@ struct Thread {
 }
 
 #[derive(Clone)]
-enum Place {
+enum Guarded {
     Lock(usize),
     Range(Range),
 }
@@ -84,13 +84,13 @@ impl Locks {
         let place = match wanted {
             Wanted::Lock(number) => {
                 super::at(&mut self.locks, number);
-                Place::Lock(number)
+                Guarded::Lock(number)
             }
-            Wanted::Range(range) => Place::Range(range.clone()),
+            Wanted::Range(range) => Guarded::Range(range.clone()),
         };
         let in_the_way = match &place {
-            Place::Lock(_) => 0,
-            Place::Range(range) => self.overlapping(range, |thread| thread.is_inside).len(),
+            Guarded::Lock(_) => 0,
+            Guarded::Range(range) => self.overlapping(range, |thread| thread.is_inside).len(),
         };
         let this = self.thread(thread);
         (this.asked, this.since, this.in_the_way) = (Some(place), now, in_the_way);
@@ -120,12 +120,12 @@ impl Locks {
         let this = &mut self.threads[thread];
         (this.stage, this.is_inside) = (stage, is_inside);
         match place {
-            Place::Lock(number) => {
+            Guarded::Lock(number) => {
                 let lock = &mut self.locks[number];
                 lock.inside = change(lock.inside, is_inside);
                 lock.free_since = now;
             }
-            Place::Range(range) => {
+            Guarded::Range(range) => {
                 for waiter in self.waiting_for(&range) {
                     let waiter = &mut self.threads[waiter];
                     waiter.in_the_way = change(waiter.in_the_way, is_inside);
@@ -156,7 +156,7 @@ impl Locks {
     /// The threads for which `are` holds and that asked for a part of a range.
     fn overlapping(&self, range: &Range, are: impl Fn(&Thread) -> bool) -> Vec<usize> {
         let overlaps = |thread: &Thread| match &thread.asked {
-            Some(Place::Range(other)) => {
+            Some(Guarded::Range(other)) => {
                 range.start() <= other.end() && other.start() <= range.end()
             }
             _ => false,
@@ -173,10 +173,10 @@ impl Locks {
     }
 
     /// Counts the time that has passed, before something changes.
-    fn count(&mut self, now: u64, place: &Place) {
+    fn count(&mut self, now: u64, place: &Guarded) {
         let lock = match place {
-            Place::Lock(number) => &self.locks[*number],
-            Place::Range(_) => &self.ranges,
+            Guarded::Lock(number) => &self.locks[*number],
+            Guarded::Range(_) => &self.ranges,
         };
         // Nearly always the lock was not free for long.
         let uncounted = lock.counted_until.max(lock.free_since + GRACE_NS);
@@ -187,8 +187,8 @@ impl Locks {
         let mut another_is_short_of_cpu = false;
         for thread in self.threads.iter().filter(|thread| thread.stage == Stage::Waits) {
             let waits_here = match (&thread.asked, place) {
-                (Some(Place::Lock(other)), Place::Lock(number)) => other == number,
-                (Some(Place::Range(_)), Place::Range(_)) => thread.in_the_way == 0,
+                (Some(Guarded::Lock(other)), Guarded::Lock(number)) => other == number,
+                (Some(Guarded::Range(_)), Guarded::Range(_)) => thread.in_the_way == 0,
                 _ => false,
             };
             if waits_here && thread.is_short_of_cpu {
@@ -200,8 +200,8 @@ impl Locks {
         let (begin, end) = self.window;
         let ns = now.min(end).saturating_sub(since.max(uncounted).max(begin));
         let lock = match place {
-            Place::Lock(number) => &mut self.locks[*number],
-            Place::Range(_) => &mut self.ranges,
+            Guarded::Lock(number) => &mut self.locks[*number],
+            Guarded::Range(_) => &mut self.ranges,
         };
         lock.counted_until = now;
         lock.free_ns += ns;
@@ -214,9 +214,9 @@ impl Locks {
     pub fn finish(&mut self) -> Free {
         let (begin, end) = self.window;
         for number in 0..self.locks.len() {
-            self.count(end, &Place::Lock(number));
+            self.count(end, &Guarded::Lock(number));
         }
-        self.count(end, &Place::Range(0..=0));
+        self.count(end, &Guarded::Range(0..=0));
         let locks = self.locks.iter().chain([&self.ranges]);
         let (free, without_cpu) = locks.fold((0, 0), |(free, without_cpu), lock| {
             (free + lock.free_ns, without_cpu + lock.without_cpu_ns)

@@ -51,7 +51,7 @@ mod notes;
 /// Without the feature nothing is noted, and this costs nothing.
 #[cfg(not(all(feature = "deadlock_detection", not(fairlock_loom))))]
 mod notes {
-    use super::Mode;
+    use super::HeldAs;
 
     #[derive(Debug)]
     pub(crate) struct Id;
@@ -80,16 +80,16 @@ mod notes {
     }
 
     #[inline(always)]
-    pub(super) fn note_wait(_lock: &Id, _mode: Mode, _upgrades: bool) {}
+    pub(super) fn note_wait(_lock: &Id, _mode: HeldAs, _upgrades: bool) {}
 
     #[inline(always)]
-    pub(crate) fn acquired(_lock: &Id, _mode: Mode) {}
+    pub(crate) fn acquired(_lock: &Id, _mode: HeldAs) {}
 
     #[inline(always)]
-    pub(crate) fn changes(_lock: &Id, _from: Mode, _to: Mode) {}
+    pub(crate) fn changes(_lock: &Id, _from: HeldAs, _to: HeldAs) {}
 
     #[inline(always)]
-    pub(crate) fn releases(_lock: &Id, _mode: Mode) -> Option<Call> {
+    pub(crate) fn releases(_lock: &Id, _mode: HeldAs) -> Option<Call> {
         None
     }
 }
@@ -113,7 +113,7 @@ const NOTES: bool = cfg!(all(feature = "deadlock_detection", not(fairlock_loom))
 
 /// How a lock is held, or wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum HeldAs {
     Shared,
     /// Wanted only: shared, by one that may hold it so already, and waits behind nobody.
     Recursive,
@@ -121,7 +121,7 @@ pub(crate) enum Mode {
     Exclusive,
 }
 
-impl Mode {
+impl HeldAs {
     /// How a lock that is wanted in this mode is held then.
     fn held(self) -> Self {
         if self == Self::Recursive { Self::Shared } else { self }
@@ -131,7 +131,12 @@ impl Mode {
 /// Takes a lock: by `attempt` if that succeeds, else by `wait`, which does not end without it.
 #[inline(always)]
 #[cfg_attr(feature = "deadlock_detection", track_caller)]
-pub(crate) fn acquire(lock: &Id, mode: Mode, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
+pub(crate) fn acquire(
+    lock: &Id,
+    mode: HeldAs,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce(),
+) {
     if !NOTES || !attempt() {
         waits(lock, mode);
         wait();
@@ -144,7 +149,7 @@ pub(crate) fn acquire(lock: &Id, mode: Mode, attempt: impl FnOnce() -> bool, wai
 #[cfg_attr(feature = "deadlock_detection", track_caller)]
 pub(crate) fn acquire_with<E>(
     lock: &Id,
-    mode: Mode,
+    mode: HeldAs,
     can_end: bool,
     take: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
@@ -159,10 +164,10 @@ pub(crate) fn acquire_with<E>(
 #[cfg_attr(feature = "deadlock_detection", track_caller)]
 pub(crate) fn upgrade(lock: &Id, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
     if !NOTES || !attempt() {
-        note_wait(lock, Mode::Exclusive, true);
+        note_wait(lock, HeldAs::Exclusive, true);
         wait();
     }
-    changes(lock, Mode::Upgradable, Mode::Exclusive);
+    changes(lock, HeldAs::Upgradable, HeldAs::Exclusive);
 }
 
 /// For the only holder of a lock: lets it go, and has it again when `wait` returns.
@@ -170,12 +175,12 @@ pub(crate) fn upgrade(lock: &Id, attempt: impl FnOnce() -> bool, wait: impl FnOn
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub(crate) fn acquire_again<R>(lock: &Id, wait: impl FnOnce() -> R) -> R {
     let again = || {
-        waits(lock, Mode::Exclusive);
+        waits(lock, HeldAs::Exclusive);
         let result = wait();
-        acquired(lock, Mode::Exclusive);
+        acquired(lock, HeldAs::Exclusive);
         result
     };
-    match releases(lock, Mode::Exclusive) {
+    match releases(lock, HeldAs::Exclusive) {
         // It is held as before then.
         Some(call) => called(call, again),
         None => again(),
@@ -193,6 +198,6 @@ pub(crate) fn named<R>(name: &'static str, f: impl FnOnce() -> R) -> R {
 /// The lock is waited for until it is [`acquired`].
 #[inline(always)]
 #[cfg_attr(feature = "deadlock_detection", track_caller)]
-fn waits(lock: &Id, mode: Mode) {
+fn waits(lock: &Id, mode: HeldAs) {
     note_wait(lock, mode, false);
 }

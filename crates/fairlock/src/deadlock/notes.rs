@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::vec::Vec;
 
-use super::{Mode, circles};
+use super::{HeldAs, circles};
 use crate::stats::{Access, Claim, Place, name_of, own_place};
 use crate::system::fork::{self, PerProcess};
 
@@ -128,7 +128,7 @@ fn look() -> Vec<Vec<DeadlockedThread>> {
     found
 }
 
-impl Mode {
+impl HeldAs {
     /// Whether a thread that wants a lock in this mode waits behind those that have waited longer
     /// to have the lock alone.
     fn queues(self) -> bool {
@@ -137,11 +137,11 @@ impl Mode {
 
     /// Whether a thread that wants a lock in this mode waits for one that holds it in that mode.
     /// Threads that come at the same time do not wait for each other.
-    fn waits_for(self, held: Mode) -> bool {
+    fn waits_for(self, held: HeldAs) -> bool {
         match self {
-            Mode::Shared | Mode::Recursive => held == Mode::Exclusive,
-            Mode::Upgradable => held != Mode::Shared,
-            Mode::Exclusive => true,
+            HeldAs::Shared | HeldAs::Recursive => held == HeldAs::Exclusive,
+            HeldAs::Upgradable => held != HeldAs::Shared,
+            HeldAs::Exclusive => true,
         }
     }
 }
@@ -190,8 +190,8 @@ impl Call {
         }
     }
 
-    fn claim(self, lock: u64, mode: Mode) -> Claim {
-        let is_shared = matches!(mode, Mode::Shared | Mode::Recursive);
+    fn claim(self, lock: u64, mode: HeldAs) -> Claim {
+        let is_shared = matches!(mode, HeldAs::Shared | HeldAs::Recursive);
         let access = if is_shared { Access::Read } else { Access::Write };
         let name = self.name.map_or_else(|| format!("lock {lock}"), String::from);
         Claim::new(name, access, Some(Place::Line(self.at)))
@@ -215,7 +215,7 @@ pub(crate) fn called<R>(call: Call, f: impl FnOnce() -> R) -> R {
 
 /// The lock was taken.
 #[track_caller]
-pub(crate) fn acquired(lock: &Id, mode: Mode) {
+pub(crate) fn acquired(lock: &Id, mode: HeldAs) {
     let call = Call::now();
     note(|thread| {
         thread.waits = None;
@@ -225,7 +225,7 @@ pub(crate) fn acquired(lock: &Id, mode: Mode) {
 
 /// The lock is about to be held in another mode. Called before it is, if others can have it then.
 #[track_caller]
-pub(crate) fn changes(lock: &Id, from: Mode, to: Mode) {
+pub(crate) fn changes(lock: &Id, from: HeldAs, to: HeldAs) {
     let call = Call::now();
     note(|thread| {
         thread.waits = None;
@@ -236,7 +236,7 @@ pub(crate) fn changes(lock: &Id, from: Mode, to: Mode) {
 }
 
 /// The lock is about to be released. Returns how it was taken, if that is known.
-pub(crate) fn releases(lock: &Id, mode: Mode) -> Option<Call> {
+pub(crate) fn releases(lock: &Id, mode: HeldAs) -> Option<Call> {
     let lock = lock.number();
     note(|thread| thread.take(lock, mode))?.or_else(|| {
         // The lock was taken by another thread.
@@ -247,7 +247,7 @@ pub(crate) fn releases(lock: &Id, mode: Mode) -> Option<Call> {
 
 /// The lock is waited for until it is [`acquired`].
 #[track_caller]
-pub(super) fn note_wait(lock: &Id, mode: Mode, upgrades: bool) {
+pub(super) fn note_wait(lock: &Id, mode: HeldAs, upgrades: bool) {
     let call = Call::now();
     let Some(backtrace) = unnoted(|| Arc::new(Backtrace::force_capture())) else { return };
     let (lock, began) = (lock.number(), Instant::now());
@@ -276,13 +276,13 @@ struct State {
 
 struct Held {
     lock: u64,
-    mode: Mode,
+    mode: HeldAs,
     call: Call,
 }
 
 struct Wait {
     lock: u64,
-    mode: Mode,
+    mode: HeldAs,
     call: Call,
     /// The thread has the lock as the upgradable reader meanwhile.
     upgrades: bool,
@@ -296,7 +296,7 @@ struct Wait {
 impl Wait {
     /// Whether it does not end before the `other`, which is for having the lock alone.
     fn is_behind(&self, other: &Self) -> bool {
-        let same_lock = self.lock == other.lock && other.mode == Mode::Exclusive;
+        let same_lock = self.lock == other.lock && other.mode == HeldAs::Exclusive;
         let settled = self.seen && other.seen && other.began < self.began;
         same_lock && settled && self.mode.queues()
     }
@@ -304,7 +304,7 @@ impl Wait {
 
 impl State {
     /// The thread holds the lock in this mode no more, or once less. Returns how it took it; `None`: it did not hold it.
-    fn take(&mut self, lock: u64, mode: Mode) -> Option<Call> {
+    fn take(&mut self, lock: u64, mode: HeldAs) -> Option<Call> {
         let held = self.holds.iter().rposition(|held| held.lock == lock && held.mode == mode)?;
         Some(self.holds.remove(held).call)
     }
@@ -403,7 +403,7 @@ fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
             return true;
         }
         other.holds.iter().any(|&Held { lock, mode, .. }| {
-            lock == wait.lock && wait.mode.waits_for(mode) && !(own && mode == Mode::Upgradable)
+            lock == wait.lock && wait.mode.waits_for(mode) && !(own && mode == HeldAs::Upgradable)
         })
     };
     let others = threads.iter().enumerate();
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn who_is_in_whose_way() {
-        use Mode::{Exclusive, Shared, Upgradable};
+        use HeldAs::{Exclusive, Shared, Upgradable};
         let ways = [
             (Shared, [false, false, true]),
             (Upgradable, [false, true, true]),

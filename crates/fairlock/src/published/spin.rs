@@ -77,7 +77,7 @@ impl<P: Platform> Spinners<P> {
 }
 
 /// What a spinner found.
-enum Look {
+enum Found {
     Stolen,
     /// Held; the word as it was.
     Held(Word),
@@ -149,9 +149,9 @@ impl<P: Platform> RwSem<P> {
         let (mut since, mut last) = (started, 0);
         loop {
             let word = match self.look(kind) {
-                Look::Stolen => return true,
-                Look::InVain => return false,
-                Look::Held(word) => word,
+                Found::Stolen => return true,
+                Found::InVain => return false,
+                Found::Held(word) => word,
             };
             let now = P::now();
             let holder = self.holder(word);
@@ -175,14 +175,14 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Steals the lock if it can be stolen.
-    fn look(&self, kind: Kind) -> Look {
+    fn look(&self, kind: Kind) -> Found {
         let word = self.word.load(Ordering::Relaxed);
         let stolen = match kind {
-            _ if word.is_closed() => return Look::InVain,
-            Kind::Writer if !word.is_write_stealable() => return Look::Held(word),
+            _ if word.is_closed() => return Found::InVain,
+            Kind::Writer if !word.is_write_stealable() => return Found::Held(word),
             Kind::Writer => word.with(Flags::WRITER_LOCKED),
-            Kind::Reader if word.is_written() => return Look::Held(word),
-            Kind::Reader if !word.is_open_past_queue() => return Look::InVain,
+            Kind::Reader if word.is_written() => return Found::Held(word),
+            Kind::Reader if !word.is_open_past_queue() => return Found::InVain,
             Kind::Reader => word.with_reader(),
         };
         // Acquire: owns the lock on success (rule 3).
@@ -191,9 +191,9 @@ impl<P: Platform> RwSem<P> {
                 if kind == Kind::Reader && word.has_waiters() {
                     self.let_readers_join();
                 }
-                Look::Stolen
+                Found::Stolen
             }
-            Err(now) => Look::Held(now),
+            Err(now) => Found::Held(now),
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
     fn joins(word: Word) -> bool {
         let lock = lock(ReaderSpin::On);
         lock.word.store(word);
-        let stolen = matches!(lock.look(Kind::Reader), Look::Stolen);
+        let stolen = matches!(lock.look(Kind::Reader), Found::Stolen);
         let expected = if stolen { word.with_reader() } else { word };
         assert_eq!(lock.word.load(Ordering::Relaxed), expected);
         stolen
@@ -410,7 +410,7 @@ mod tests {
                 let spun = lock.spin_if_worth_it(kind, me, &WaitContext::FOREVER);
                 assert_eq!(spun, None);
                 // It was closed since.
-                assert!(matches!(lock.look(kind), Look::InVain));
+                assert!(matches!(lock.look(kind), Found::InVain));
                 assert_eq!(lock.word.load(Ordering::Relaxed), word);
             }
         }
@@ -446,7 +446,7 @@ mod tests {
             let reader = visit_asleep(&s, lock, Kind::Reader);
             // As if the wake-up of its release were still to come.
             lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
-            assert!(matches!(lock.look(Kind::Reader), Look::Stolen));
+            assert!(matches!(lock.look(Kind::Reader), Found::Stolen));
             join(reader);
             // SAFETY: just taken.
             unsafe { lock.unlock_read() };

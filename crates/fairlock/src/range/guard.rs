@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::ops::RangeBounds;
 
 use super::span::{RangeError, Span};
-use super::{Hold, Place, RangeRwLock};
+use super::{HeldIn, Hold, RangeRwLock};
 use crate::platform::PooledPlatform;
 use crate::wait::Kind;
 
@@ -127,15 +127,15 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     #[inline(always)]
     pub(super) unsafe fn release(&self, hold: Hold, kind: Kind) {
         match hold.place() {
-            Place::Slot(slot) => self.core.release_slot(slot, kind),
-            Place::Striped(slot) => self.core.release_striped(slot, kind),
-            Place::Pair(first, second) => {
+            HeldIn::Slot(slot) => self.core.release_slot(slot, kind),
+            HeldIn::Striped(slot) => self.core.release_striped(slot, kind),
+            HeldIn::Pair(first, second) => {
                 self.core.release_striped(first, kind);
                 self.core.release_striped(second, kind);
             }
-            Place::Node(id) => self.core.release_node(id),
+            HeldIn::Node(id) => self.core.release_node(id),
             // SAFETY: the hold is by the gate.
-            Place::Gate => unsafe { self.gate.leave(kind) },
+            HeldIn::Gate => unsafe { self.gate.leave(kind) },
         }
     }
 
@@ -145,14 +145,14 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     /// `hold` holds `span` for writing; afterwards, for reading.
     pub(super) unsafe fn downgrade(&self, hold: Hold, span: Span) {
         match hold.place() {
-            Place::Slot(slot) | Place::Striped(slot) => self.core.downgrade_slot(slot, span),
-            Place::Pair(first, second) => {
+            HeldIn::Slot(slot) | HeldIn::Striped(slot) => self.core.downgrade_slot(slot, span),
+            HeldIn::Pair(first, second) => {
                 self.core.downgrade_slot(first, span);
                 self.core.downgrade_slot(second, span);
             }
-            Place::Node(id) => self.core.downgrade_node(id, span),
+            HeldIn::Node(id) => self.core.downgrade_node(id, span),
             // SAFETY: the hold is by the gate.
-            Place::Gate => unsafe { self.gate.lock.downgrade() },
+            HeldIn::Gate => unsafe { self.gate.lock.downgrade() },
         }
     }
 

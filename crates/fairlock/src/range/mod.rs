@@ -262,13 +262,13 @@ unsafe impl<P: PooledPlatform> Send for Core<P> {}
 // SAFETY: as above.
 unsafe impl<P: PooledPlatform> Sync for Core<P> {}
 
-/// How a range is held: the name of a [`Place`] in the lock, owned by a guard. One
+/// How a range is held: the name of a [`HeldIn`] in the lock, owned by a guard. One
 /// small number, so that it stays in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold(u32);
 
 /// Where a held range is.
-enum Place {
+enum HeldIn {
     /// A slot of the lock itself.
     Slot(usize),
     /// A slot in a stripe.
@@ -307,18 +307,18 @@ impl Hold {
     }
 
     #[inline(always)]
-    const fn place(self) -> Place {
+    const fn place(self) -> HeldIn {
         if self.0 < SLOTS as u32 {
-            Place::Slot(self.0 as usize)
+            HeldIn::Slot(self.0 as usize)
         } else if self.0 == Self::GATE.0 {
-            Place::Gate
+            HeldIn::Gate
         } else if self.0 < (SLOTS + STRIPED_LIMIT) as u32 {
-            Place::Striped(self.0 as usize)
+            HeldIn::Striped(self.0 as usize)
         } else if self.0 & Self::PAIR != 0 {
             let (names, mask) = (self.0 & !Self::PAIR, (1 << Self::NAME_BITS) - 1);
-            Place::Pair((names >> Self::NAME_BITS) as usize, (names & mask) as usize)
+            HeldIn::Pair((names >> Self::NAME_BITS) as usize, (names & mask) as usize)
         } else {
-            Place::Node(self.0 - (SLOTS + STRIPED_LIMIT) as u32)
+            HeldIn::Node(self.0 - (SLOTS + STRIPED_LIMIT) as u32)
         }
     }
 }

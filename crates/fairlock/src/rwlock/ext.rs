@@ -6,7 +6,7 @@ use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 
 use crate::GuardMarker;
-use crate::deadlock::{self, Mode, Noted};
+use crate::deadlock::{self, HeldAs, Noted};
 use crate::events::EventCounts;
 use crate::lock::{Policy, RawRwLock};
 use crate::platform::Platform;
@@ -315,21 +315,21 @@ macro_rules! raw_rwlock_ext {
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_with(self, wait);
-                deadlock::acquire_with(self.id(), Mode::Shared, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), HeldAs::Shared, wait.can_end(), take)
             }
 
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::write_with(self, wait);
-                deadlock::acquire_with(self.id(), Mode::Exclusive, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), HeldAs::Exclusive, wait.can_end(), take)
             }
 
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
                 let take = || $lock::read_recursive_with(self, wait);
-                deadlock::acquire_with(self.id(), Mode::Recursive, wait.can_end(), take)
+                deadlock::acquire_with(self.id(), HeldAs::Recursive, wait.can_end(), take)
             }
         }
     };

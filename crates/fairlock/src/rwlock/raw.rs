@@ -5,7 +5,7 @@ use lock_api::RawRwLock as RawLock;
 #[cfg(feature = "std")]
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
-use crate::deadlock::{self, Id, Mode, Noted};
+use crate::deadlock::{self, HeldAs, Id, Noted};
 use crate::guard::note_attempt;
 use crate::lock::RawRwLock;
 use crate::platform::PooledPlatform;
@@ -18,7 +18,7 @@ use crate::wait::Wait;
 #[inline]
 fn upgraded(lock: &Id, is_writer: bool) -> bool {
     if is_writer {
-        deadlock::changes(lock, Mode::Upgradable, Mode::Exclusive);
+        deadlock::changes(lock, HeldAs::Upgradable, HeldAs::Exclusive);
     }
     is_writer
 }
@@ -42,18 +42,18 @@ macro_rules! raw_rwlock {
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_shared(&self) {
-                deadlock::acquire(self.id(), Mode::Shared, || self.try_read(), || self.read());
+                deadlock::acquire(self.id(), HeldAs::Shared, || self.try_read(), || self.read());
             }
 
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared(&self) -> bool {
-                note_attempt(self.id(), Mode::Shared, self.try_read())
+                note_attempt(self.id(), HeldAs::Shared, self.try_read())
             }
 
             #[inline]
             unsafe fn unlock_shared(&self) {
-                deadlock::releases(self.id(), Mode::Shared);
+                deadlock::releases(self.id(), HeldAs::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read() }
             }
@@ -61,18 +61,18 @@ macro_rules! raw_rwlock {
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_exclusive(&self) {
-                deadlock::acquire(self.id(), Mode::Exclusive, || self.try_write(), || self.write());
+                deadlock::acquire(self.id(), HeldAs::Exclusive, || self.try_write(), || self.write());
             }
 
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_exclusive(&self) -> bool {
-                note_attempt(self.id(), Mode::Exclusive, self.try_write())
+                note_attempt(self.id(), HeldAs::Exclusive, self.try_write())
             }
 
             #[inline]
             unsafe fn unlock_exclusive(&self) {
-                deadlock::releases(self.id(), Mode::Exclusive);
+                deadlock::releases(self.id(), HeldAs::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write() }
             }
@@ -94,13 +94,13 @@ macro_rules! raw_rwlock {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn unlock_shared_fair(&self) {
-                deadlock::releases(self.id(), Mode::Shared);
+                deadlock::releases(self.id(), HeldAs::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read_fair() }
             }
 
             unsafe fn unlock_exclusive_fair(&self) {
-                deadlock::releases(self.id(), Mode::Exclusive);
+                deadlock::releases(self.id(), HeldAs::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write_fair() }
             }
@@ -113,7 +113,7 @@ macro_rules! raw_rwlock {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn downgrade(&self) {
-                deadlock::changes(self.id(), Mode::Exclusive, Mode::Shared);
+                deadlock::changes(self.id(), HeldAs::Exclusive, HeldAs::Shared);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade(self) };
             }
@@ -127,12 +127,12 @@ macro_rules! raw_rwlock {
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_shared_recursive(&self) {
                 let attempt = || $lock::try_read_recursive(self);
-                deadlock::acquire(self.id(), Mode::Recursive, attempt, || $lock::read_recursive(self));
+                deadlock::acquire(self.id(), HeldAs::Recursive, attempt, || $lock::read_recursive(self));
             }
 
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_shared_recursive(&self) -> bool {
-                note_attempt(self.id(), Mode::Shared, $lock::try_read_recursive(self))
+                note_attempt(self.id(), HeldAs::Shared, $lock::try_read_recursive(self))
             }
         }
 
@@ -198,18 +198,20 @@ macro_rules! raw_upgrades {
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn lock_upgradable(&self) {
                 let attempt = || self.try_upgradable_read();
-                deadlock::acquire(self.id(), Mode::Upgradable, attempt, || self.upgradable_read());
+                deadlock::acquire(self.id(), HeldAs::Upgradable, attempt, || {
+                    self.upgradable_read()
+                });
             }
 
             #[inline]
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_upgradable(&self) -> bool {
-                note_attempt(self.id(), Mode::Upgradable, self.try_upgradable_read())
+                note_attempt(self.id(), HeldAs::Upgradable, self.try_upgradable_read())
             }
 
             #[inline]
             unsafe fn unlock_upgradable(&self) {
-                deadlock::releases(self.id(), Mode::Upgradable);
+                deadlock::releases(self.id(), HeldAs::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable(self) }
             }
@@ -235,7 +237,7 @@ macro_rules! raw_upgrades {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn unlock_upgradable_fair(&self) {
-                deadlock::releases(self.id(), Mode::Upgradable);
+                deadlock::releases(self.id(), HeldAs::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable_fair(self) }
             }
@@ -247,13 +249,13 @@ macro_rules! raw_upgrades {
             Self: RawLock<GuardMarker = GuardMarker>,
         {
             unsafe fn downgrade_upgradable(&self) {
-                deadlock::changes(self.id(), Mode::Upgradable, Mode::Shared);
+                deadlock::changes(self.id(), HeldAs::Upgradable, HeldAs::Shared);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::downgrade_upgradable(self) };
             }
 
             unsafe fn downgrade_to_upgradable(&self) {
-                deadlock::changes(self.id(), Mode::Exclusive, Mode::Upgradable);
+                deadlock::changes(self.id(), HeldAs::Exclusive, HeldAs::Upgradable);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade_to_upgradable(self) };
             }
@@ -268,13 +270,13 @@ macro_rules! raw_upgrades {
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_upgradable_for(&self, timeout: core::time::Duration) -> bool {
                 let taken = self.upgradable_read_with(Wait::within(timeout)).is_ok();
-                note_attempt(self.id(), Mode::Upgradable, taken)
+                note_attempt(self.id(), HeldAs::Upgradable, taken)
             }
 
             #[cfg_attr(feature = "deadlock_detection", track_caller)]
             fn try_lock_upgradable_until(&self, deadline: std::time::Instant) -> bool {
                 let taken = self.upgradable_read_with(Wait::until(deadline)).is_ok();
-                note_attempt(self.id(), Mode::Upgradable, taken)
+                note_attempt(self.id(), HeldAs::Upgradable, taken)
             }
 
             unsafe fn try_upgrade_for(&self, timeout: core::time::Duration) -> bool {

@@ -42,7 +42,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::batch::BatchSize;
 use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
-use super::places::{LockId, Place};
+use super::places::{LockId, ParkingPlace};
 use crate::platform::Platform;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
@@ -88,12 +88,19 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// The calling thread's place in this lock, if it gave up here and has not had its turn since.
-    pub(super) fn place_given_up(&self, thread: &'static Thread<P>) -> Option<&'static Place<P>> {
+    pub(super) fn place_given_up(
+        &self,
+        thread: &'static Thread<P>,
+    ) -> Option<&'static ParkingPlace<P>> {
         thread.places.find(|place| place.lock.get() == self.id() && place.entry.take_up())
     }
 
     /// A place for the calling thread, which has `ticket`.
-    pub(super) fn new_place(&self, thread: &'static Thread<P>, ticket: u32) -> &'static Place<P> {
+    pub(super) fn new_place(
+        &self,
+        thread: &'static Thread<P>,
+        ticket: u32,
+    ) -> &'static ParkingPlace<P> {
         let place = thread.places.find(|place| place.entry.is_out());
         let place = place.unwrap_or_else(|| thread.places.add(&thread.parker));
         place.lock.set(self.id());

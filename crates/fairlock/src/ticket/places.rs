@@ -16,16 +16,16 @@ pub(super) struct LockId {
 
 /// Where a thread waits, and leaves its ticket if it gives up. Belongs to the thread, but for what
 /// [`Parked`] says.
-pub(super) struct Place<P: System> {
+pub(super) struct ParkingPlace<P: System> {
     pub(super) entry: Parked<P>,
     pub(super) lock: Cell<LockId>,
-    next: *const Place<P>,
+    next: *const ParkingPlace<P>,
 }
 
 /// The places of a thread, never freed: one for each lock in which it has given up at the same
 /// time, and one more.
 pub(crate) struct Places<P: System> {
-    first: Cell<*const Place<P>>,
+    first: Cell<*const ParkingPlace<P>>,
 }
 
 // SAFETY: places belong to the thread that has the record; what a lock may do with them meanwhile,
@@ -41,7 +41,10 @@ impl<P: System> Places<P> {
         self.first.get().is_null()
     }
 
-    pub(super) fn find(&self, wanted: impl Fn(&Place<P>) -> bool) -> Option<&'static Place<P>> {
+    pub(super) fn find(
+        &self,
+        wanted: impl Fn(&ParkingPlace<P>) -> bool,
+    ) -> Option<&'static ParkingPlace<P>> {
         let mut next = self.first.get();
         // SAFETY: places are never freed.
         while let Some(place) = unsafe { next.as_ref() } {
@@ -54,8 +57,8 @@ impl<P: System> Places<P> {
     }
 
     #[cold]
-    pub(super) fn add(&self, parker: &'static Parker<P>) -> &'static Place<P> {
-        let place = Box::leak(Box::new(Place {
+    pub(super) fn add(&self, parker: &'static Parker<P>) -> &'static ParkingPlace<P> {
+        let place = Box::leak(Box::new(ParkingPlace {
             entry: Parked::new(0, parker),
             lock: Cell::new(LockId { name: 0, address: 0 }),
             next: self.first.get(),

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::preload::document::{
     AtStack, Document, OfLock, OfProcess, OfSleep, OfThreads, OfWait, SCHEMA,
 };
-use crate::preload::place::{Place, file_name};
+use crate::preload::place::{CodePlace, file_name};
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
 use crate::results::{Machine, origin};
@@ -234,8 +234,8 @@ fn side(lock: &OfLock, reads: bool) -> String {
 }
 
 /// A stack in one cell, the innermost function first.
-fn stack(places: &[Place]) -> String {
-    places.iter().map(Place::short).collect::<Vec<_>>().join(" ← ")
+fn stack(places: &[CodePlace]) -> String {
+    places.iter().map(CodePlace::short).collect::<Vec<_>>().join(" ← ")
 }
 
 /// All that is known of a lock, but for stacks.

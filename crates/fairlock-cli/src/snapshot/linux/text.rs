@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::waits;
 use crate::layout::{Column, NOTHING, Table, or_dash};
 use crate::output::Room;
-use crate::preload::place::{self, Place};
+use crate::preload::place::{self, CodePlace};
 use crate::snapshot::document::{Content, Frame, OfThread, OfWait, Owner};
 use crate::units::{several, time};
 
@@ -222,7 +222,7 @@ fn labels(threads: &[&OfThread]) -> String {
 }
 
 /// The place at which the program itself asked for what it waits for.
-fn caller(thread: &OfThread) -> Option<&Place> {
+fn caller(thread: &OfThread) -> Option<&CodePlace> {
     waits::caller(thread.stack.iter().map(|frame| &frame.place))
 }
 

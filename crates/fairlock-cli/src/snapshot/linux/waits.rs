@@ -8,7 +8,7 @@ use super::glibc;
 use super::process::{Call, Process, Thread};
 use crate::preload::linux::profile::names::Names;
 use crate::preload::linux::profile::now::WaitNow;
-use crate::preload::place::{self, Place, file_name};
+use crate::preload::place::{self, CodePlace, file_name};
 use crate::snapshot::document::{OfWait, Owner};
 
 /// What looks at a thread needs to know of its process.
@@ -56,7 +56,7 @@ impl What {
     }
 
     /// What is waited for by a thread with this stack.
-    fn of_stack(stack: &[Place]) -> Option<Self> {
+    fn of_stack(stack: &[CodePlace]) -> Option<Self> {
         /// So near to the system call is a runtime's function that waits itself.
         const NEAR: usize = 12;
         let runtime = stack.iter().take(NEAR).find_map(|it| Self::of_runtime(&it.function));
@@ -180,7 +180,7 @@ impl What {
 
 impl Waits<'_> {
     /// What the thread waits for; none if it runs. `stack` begins with the innermost function.
-    pub fn of(&self, thread: &Thread, stack: &[Place]) -> Option<OfWait> {
+    pub fn of(&self, thread: &Thread, stack: &[CodePlace]) -> Option<OfWait> {
         let recorded = self.recorded.iter().find(|wait| wait.tid == thread.inner);
         let Some(seen) = self.seen(thread, stack) else { return self.awake(recorded?) };
         // The record may be older: of a wait in another system call, or for another lock, it knows nothing.
@@ -229,7 +229,7 @@ impl Waits<'_> {
     }
 
     /// The same, by what can be seen from outside.
-    fn seen(&self, thread: &Thread, stack: &[Place]) -> Option<OfWait> {
+    fn seen(&self, thread: &Thread, stack: &[CodePlace]) -> Option<OfWait> {
         let call = thread.call.as_ref()?;
         let futex = |address, timed| self.futex(call, address, timed, stack);
         Some(match call.number.and_then(|it| Sysno::new(it as usize)) {
@@ -254,7 +254,7 @@ impl Waits<'_> {
         })
     }
 
-    fn futex(&self, call: &Call, address: u64, timed: bool, stack: &[Place]) -> OfWait {
+    fn futex(&self, call: &Call, address: u64, timed: bool, stack: &[CodePlace]) -> OfWait {
         const LOCK_PI: [u64; 2] = [6, 13];
         const COMMAND: u64 = 0x7f;
         const PRIVATE: u64 = 0x80;
@@ -286,7 +286,8 @@ impl Waits<'_> {
             return wait("join", label(joined), Owner::Thread(joined.tid));
         }
         // Our own library has the program's locks elsewhere, unless it calls glibc's functions.
-        let is_ours = |place: &Place| file_name(&place.object).starts_with("libfairlock_preload");
+        let is_ours =
+            |place: &CodePlace| file_name(&place.object).starts_with("libfairlock_preload");
         let mut known = stack.iter().filter(|it| is_ours(it) || What::of(&it.function).is_some());
         if known.next().is_some_and(is_ours) {
             const OURS: &str =
@@ -376,14 +377,14 @@ impl Waits<'_> {
     }
 
     /// Why nothing is known of a futex that no function explains.
-    fn unknown(&self, stack: &[Place]) -> Owner {
+    fn unknown(&self, stack: &[CodePlace]) -> Owner {
         let begins = |name: &str| stack.iter().any(|it| file_name(&it.object).starts_with(name));
         Owner::Unknown(
             if begins("libjvm") {
                 "the Java virtual machine waits: try `jstack PID`"
             } else if begins("python") || begins("libpython") {
                 "Python waits: try `py-spy dump --pid PID`"
-            } else if stack.iter().all(Place::is_nameless) {
+            } else if stack.iter().all(CodePlace::is_nameless) {
                 "the program has no names for its functions: it is stripped"
             } else {
                 "no function on the stack is a lock's that is known"
@@ -505,9 +506,10 @@ impl Waits<'_> {
 }
 
 /// The place at which the program itself asked for what it waits for. `stack` begins with the innermost function.
-pub fn caller<'a>(stack: impl Iterator<Item = &'a Place> + Clone) -> Option<&'a Place> {
-    let is_known =
-        |place: &&Place| What::of_runtime(&place.function).or(What::of(&place.function)).is_some();
+pub fn caller<'a>(stack: impl Iterator<Item = &'a CodePlace> + Clone) -> Option<&'a CodePlace> {
+    let is_known = |place: &&CodePlace| {
+        What::of_runtime(&place.function).or(What::of(&place.function)).is_some()
+    };
     // In static programs, the functions of libraries are in the program's file.
     let inside = stack.clone().take_while(|place| !is_known(place)).count();
     let of_lock = stack.clone().skip(inside).take_while(is_known).count();
@@ -516,7 +518,7 @@ pub fn caller<'a>(stack: impl Iterator<Item = &'a Place> + Clone) -> Option<&'a 
     let found = found.or_else(|| place::caller_of(stack.clone()))?;
     // And have no lines there, but the program's own functions may have.
     let has_line =
-        |it: &&Place| it.file.is_some() && it.object == found.object && !place::is_wrapper(it);
+        |it: &&CodePlace| it.file.is_some() && it.object == found.object && !place::is_wrapper(it);
     let own = if found.file.is_none() { stack.clone().find(has_line) } else { None };
     own.or(Some(found))
 }
@@ -559,8 +561,9 @@ mod tests {
     /// Python's locks are semaphores, or mutexes with conditions.
     #[test]
     fn a_runtime_s_lock_is_not_the_lock_within_it() {
-        let stack = |functions: &[&str]| -> Vec<Place> {
-            let place = |it: &&str| Place { function: (*it).to_owned(), ..Place::default() };
+        let stack = |functions: &[&str]| -> Vec<CodePlace> {
+            let place =
+                |it: &&str| CodePlace { function: (*it).to_owned(), ..CodePlace::default() };
             functions.iter().map(place).collect()
         };
         let kind = |functions: &[&str]| match What::of_stack(&stack(functions)) {

@@ -11,7 +11,7 @@ use fairlock::wait::CancelToken;
 use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
 use crate::platform::begin_locks;
 use crate::sim::Sim;
-use crate::tester::failure::Kind;
+use crate::tester::failure::FailureKind;
 use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
 
 const CAN: Abilities = Abilities {
@@ -290,15 +290,15 @@ impl Subject for Store {
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
         let is_held = self.room.writers.get() > 0;
-        self.monitor.check(is_held).map_err(|what| Complaint::new(Kind::Word, what))
+        self.monitor.check(is_held).map_err(|what| Complaint::new(FailureKind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
-        self.monitor.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))?;
+        self.monitor.check_idle().map_err(|what| Complaint::new(FailureKind::Remains, what))?;
         let (notified, came) = (self.notified.get(), self.came.get());
         if notified != came {
             let what = format!("{notified} waits were notified, and {came} say so");
-            return Err(Complaint::new(Kind::Remains, what));
+            return Err(Complaint::new(FailureKind::Remains, what));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ mod ticket;
 
 use std::cell::{Cell, RefCell};
 
-use super::failure::Kind;
+use super::failure::FailureKind;
 use super::script::{Abilities, Action, Script, Section};
 use crate::{busy, sleep};
 
@@ -78,12 +78,12 @@ pub(super) struct Observed {
 /// What is wrong.
 #[derive(Clone, Debug)]
 pub(super) struct Complaint {
-    pub(super) kind: Kind,
+    pub(super) kind: FailureKind,
     pub(super) what: String,
 }
 
 impl Complaint {
-    fn new(kind: Kind, what: impl Into<String>) -> Self {
+    fn new(kind: FailureKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into() }
     }
 }
@@ -131,7 +131,7 @@ impl Room {
         if self.writers.get() > 1 || (self.writers.get() == 1 && self.readers.get() > 0) {
             let (readers, writers) = (self.readers.get(), self.writers.get());
             let what = format!("{readers} readers and {writers} writers are inside together");
-            self.complain(Kind::Exclusion, what);
+            self.complain(FailureKind::Exclusion, what);
         }
     }
 
@@ -148,7 +148,7 @@ impl Room {
         self.enter(false);
         if self.written.get() != before {
             let what = "a writer was inside in the middle of a downgrade";
-            self.complain(Kind::Exclusion, what.into());
+            self.complain(FailureKind::Exclusion, what.into());
         }
     }
 
@@ -160,7 +160,10 @@ impl Room {
             self.upgradable.get() - 1
         });
         if self.upgradable.get() > 1 {
-            self.complain(Kind::Exclusion, "two upgradable readers are inside together".into());
+            self.complain(
+                FailureKind::Exclusion,
+                "two upgradable readers are inside together".into(),
+            );
         }
     }
 
@@ -173,7 +176,7 @@ impl Room {
         self.upgrading.set(false);
         if self.written.get() != before {
             let what = "a writer was inside in the middle of an upgrade";
-            self.complain(Kind::Exclusion, what.into());
+            self.complain(FailureKind::Exclusion, what.into());
         }
         if upgraded {
             self.upgradable(false);
@@ -183,7 +186,7 @@ impl Room {
         upgraded
     }
 
-    fn complain(&self, kind: Kind, what: String) {
+    fn complain(&self, kind: FailureKind, what: String) {
         *self.complaint.borrow_mut() = Some(Complaint::new(kind, what));
     }
 

@@ -14,7 +14,7 @@ use fairlock::wait::CancelToken;
 use super::{Complaint, Observed, Subject, SubjectKind, stay};
 use crate::platform::begin_locks;
 use crate::sim::Sim;
-use crate::tester::failure::Kind;
+use crate::tester::failure::FailureKind;
 use crate::tester::script::{
     Abilities, Action, How, MOST_THREADS, POSITIONS, Script, Section, TOKENS, Then,
 };
@@ -207,13 +207,13 @@ impl Ranges {
         }
     }
 
-    fn complain(&self, kind: Kind, what: &str) {
+    fn complain(&self, kind: FailureKind, what: &str) {
         *self.complaint.borrow_mut() = Some(Complaint::new(kind, what));
     }
 
     fn enter(&self, claim: Claim) {
         if self.held.borrow().iter().any(|held| held.conflicts(&claim)) {
-            self.complain(Kind::Exclusion, "two ranges are held that exclude each other");
+            self.complain(FailureKind::Exclusion, "two ranges are held that exclude each other");
         }
         self.held.borrow_mut().push(claim);
     }
@@ -238,7 +238,10 @@ impl Ranges {
         };
         // While somebody changes the queue, a thread that waited there may just have left it.
         if self.knows_queue.get() && asking.iter().flatten().any(overtaken) {
-            self.complain(Kind::Order, "a range was had before one that waits in the tree for it");
+            self.complain(
+                FailureKind::Order,
+                "a range was had before one that waits in the tree for it",
+            );
         }
     }
 
@@ -396,12 +399,12 @@ impl Subject for Ranges {
                 }
             }
         }
-        checked.map(drop).map_err(|what| Complaint::new(Kind::Word, what))
+        checked.map(drop).map_err(|what| Complaint::new(FailureKind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
         // SAFETY: nobody runs.
-        unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(Kind::Remains, what))
+        unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(FailureKind::Remains, what))
     }
 
     fn observe(&self, ran: usize, thread: &dyn Fn(usize) -> Option<usize>) -> Option<Observed> {

@@ -6,7 +6,7 @@ use fairlock::platform::System;
 
 use super::Complaint;
 use crate::sim::Sim;
-use crate::tester::failure::Kind;
+use crate::tester::failure::FailureKind;
 use crate::tester::script::How;
 
 /// Where a thread that asks for the lock was seen.
@@ -127,7 +127,7 @@ impl Ranks {
                 "a thread of priority {} was let in before one of priority {} that waits",
                 mine.priority, passed.priority
             );
-            *self.complaint.borrow_mut() = Some(Complaint::new(Kind::Order, what));
+            *self.complaint.borrow_mut() = Some(Complaint::new(FailureKind::Order, what));
         }
     }
 

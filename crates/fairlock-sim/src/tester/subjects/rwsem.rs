@@ -15,7 +15,7 @@ use crate::busy;
 use crate::inside::set_priority;
 use crate::platform::begin_locks;
 use crate::sim::Sim;
-use crate::tester::failure::Kind;
+use crate::tester::failure::FailureKind;
 use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
 
 macro_rules! kind {
@@ -513,7 +513,7 @@ impl<L: Lock> Sem<L> {
             _ => self.lock.read_recursive_with(how.wait(&self.tokens)).is_ok(),
         };
         if !had {
-            self.room.complain(Kind::Order, "a reader could not read again".into());
+            self.room.complain(FailureKind::Order, "a reader could not read again".into());
         }
     }
 
@@ -601,11 +601,13 @@ impl<L: Lock> Subject for Sem<L> {
         }
         let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
         let readers = readers - usize::from(self.room.upgrading.get());
-        self.lock.check(readers, writers > 0).map_err(|what| Complaint::new(Kind::Word, what))
+        self.lock
+            .check(readers, writers > 0)
+            .map_err(|what| Complaint::new(FailureKind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
-        self.lock.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))
+        self.lock.check_idle().map_err(|what| Complaint::new(FailureKind::Remains, what))
     }
 
     fn is_gone(&self) -> bool {

@@ -7,7 +7,7 @@ use fairlock::wait::CancelToken;
 
 use super::{Complaint, Room, Subject, SubjectKind, stay};
 use crate::sim::Sim;
-use crate::tester::failure::Kind;
+use crate::tester::failure::FailureKind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
 const CAN: Abilities = Abilities {
@@ -97,7 +97,7 @@ impl<S: BatchSize> Tickets<S> {
         // Judged only now: others may be known to have given up before they return.
         if by >= batch {
             let what = format!("thread {me} was overtaken {by} times, in a batch of {batch}");
-            self.room.complain(Kind::Order, what);
+            self.room.complain(FailureKind::Order, what);
         }
         waiters[me] = Waiter::default();
         for waiter in waiters.iter_mut() {
@@ -157,7 +157,7 @@ impl<S: BatchSize> Subject for Tickets<S> {
     fn check(&self, ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
         if self.room.writers.get() > 0 && !self.lock.is_locked() {
-            return Err(Complaint::new(Kind::Word, "the lock does not know of its holder"));
+            return Err(Complaint::new(FailureKind::Word, "the lock does not know of its holder"));
         }
         let (tail, head) = self.lock.tickets();
         let mut waiters = self.waiters.borrow_mut();
@@ -167,13 +167,16 @@ impl<S: BatchSize> Subject for Tickets<S> {
         }
         // A thread has one ticket to wait with, and one given up.
         if tail.wrapping_sub(head) as usize > 2 * waiters.len() {
-            return Err(Complaint::new(Kind::Word, "there are more tickets than threads have"));
+            return Err(Complaint::new(
+                FailureKind::Word,
+                "there are more tickets than threads have",
+            ));
         }
         Ok(())
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
-        self.lock.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))
+        self.lock.check_idle().map_err(|what| Complaint::new(FailureKind::Remains, what))
     }
 
     fn is_gone(&self) -> bool {

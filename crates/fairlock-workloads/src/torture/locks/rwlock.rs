@@ -162,27 +162,27 @@ impl Ways for published::RawRwLock {
 
 /// How the lock is held, or wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum HeldAs {
     Read,
     Upgradable,
     Write,
 }
 
 impl<L: Ways> Rw<L> {
-    fn take(&self, mode: Mode, visit: &Visit, seat: &Seat<'_>) -> bool {
+    fn take(&self, mode: HeldAs, visit: &Visit, seat: &Seat<'_>) -> bool {
         let lock = &self.lock;
         seat.acquire(visit, |request| {
             if let (Mistake::EndsEarly, Some(_)) = (self.mistake, visit.how.timeout()) {
                 return Err(Refusal::Ended(WaitError::TimedOut));
             }
             let result = match (mode, self.mistake) {
-                (Mode::Read, Mistake::ReadsBesideWriters) => Ok(()),
-                (Mode::Read, _) | (Mode::Write, Mistake::WritesAsReader) => {
+                (HeldAs::Read, Mistake::ReadsBesideWriters) => Ok(()),
+                (HeldAs::Read, _) | (HeldAs::Write, Mistake::WritesAsReader) => {
                     request.take(|| lock.try_lock_shared(), |wait| lock.read_with(wait))
                 }
-                (Mode::Upgradable, _) => request
+                (HeldAs::Upgradable, _) => request
                     .take(|| lock.try_upgradable_read(), |wait| lock.upgradable_read_with(wait)),
-                (Mode::Write, _) => {
+                (HeldAs::Write, _) => {
                     request.take(|| lock.try_lock_exclusive(), |wait| lock.write_with(wait))
                 }
             };
@@ -194,22 +194,22 @@ impl<L: Ways> Rw<L> {
         .is_some()
     }
 
-    fn leave(&self, mode: Mode, visit: &Visit, seat: &Seat<'_>) {
+    fn leave(&self, mode: HeldAs, visit: &Visit, seat: &Seat<'_>) {
         let lock = &self.lock;
         // SAFETY: the calling thread holds the lock in this mode: each caller has just taken it.
         seat.release(|| unsafe {
             // The lock as it was taken: see `take`.
             let mode = match (mode, self.mistake) {
-                (Mode::Read, Mistake::ReadsBesideWriters) => return,
-                (Mode::Write, Mistake::WritesAsReader) => Mode::Read,
+                (HeldAs::Read, Mistake::ReadsBesideWriters) => return,
+                (HeldAs::Write, Mistake::WritesAsReader) => HeldAs::Read,
                 _ => mode,
             };
             match (mode, visit.fair) {
-                (Mode::Read, true) => lock.unlock_shared_fair(),
-                (Mode::Read, false) => lock.unlock_shared(),
-                (Mode::Upgradable, fair) => lock.unlock_upgradable(fair),
-                (Mode::Write, true) => lock.unlock_exclusive_fair(),
-                (Mode::Write, false) => lock.unlock_exclusive(),
+                (HeldAs::Read, true) => lock.unlock_shared_fair(),
+                (HeldAs::Read, false) => lock.unlock_shared(),
+                (HeldAs::Upgradable, fair) => lock.unlock_upgradable(fair),
+                (HeldAs::Write, true) => lock.unlock_exclusive_fair(),
+                (HeldAs::Write, false) => lock.unlock_exclusive(),
             }
         });
     }
@@ -255,7 +255,7 @@ impl<L: Ways> Rw<L> {
     }
 
     /// From writer to upgradable reader, and back.
-    fn down_and_up(&self, visit: &Visit, seat: &Seat<'_>) -> Mode {
+    fn down_and_up(&self, visit: &Visit, seat: &Seat<'_>) -> HeldAs {
         let before = self.pair.read(seat, Section::Nothing);
         // SAFETY: the thread has taken the lock for writing.
         unsafe { self.lock.downgrade_to_upgradable() };
@@ -263,10 +263,10 @@ impl<L: Ways> Rw<L> {
             seat.fail("exclusion: a writer came in during a downgrade");
         }
         if !self.upgrade(visit, seat) {
-            return Mode::Upgradable;
+            return HeldAs::Upgradable;
         }
         self.pair.write(seat, visit.section);
-        Mode::Write
+        HeldAs::Write
     }
 }
 
@@ -281,9 +281,9 @@ impl<L: Ways> Subject for Rw<L> {
 
     fn visit(&self, visit: &Visit, seat: &Seat<'_>) {
         let mut mode = match visit.op {
-            Op::Read | Op::ReadAgain => Mode::Read,
-            Op::Upgradable | Op::Upgrade | Op::TryUpgrade => Mode::Upgradable,
-            _ => Mode::Write,
+            Op::Read | Op::ReadAgain => HeldAs::Read,
+            Op::Upgradable | Op::Upgrade | Op::TryUpgrade => HeldAs::Upgradable,
+            _ => HeldAs::Write,
         };
         if !self.take(mode, visit, seat) {
             return;
@@ -293,7 +293,7 @@ impl<L: Ways> Subject for Rw<L> {
                 let how = if visit.op == Op::TryUpgrade { How::Try } else { visit.how };
                 if self.upgrade(&Visit { how, ..*visit }, seat) {
                     self.pair.write(seat, visit.section);
-                    mode = Mode::Write;
+                    mode = HeldAs::Write;
                 }
             }
             Op::ReadAgain => {
@@ -305,7 +305,7 @@ impl<L: Ways> Subject for Rw<L> {
                 let before = self.pair.read(seat, Section::Nothing);
                 // SAFETY: taken for writing above.
                 unsafe { self.lock.downgrade() };
-                mode = Mode::Read;
+                mode = HeldAs::Read;
                 if self.pair.read(seat, visit.section) != before {
                     seat.fail("exclusion: a writer came in during a downgrade");
                 }

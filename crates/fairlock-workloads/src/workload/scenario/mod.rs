@@ -21,7 +21,7 @@ use crate::locks::range::{BenchRange, Range};
 pub const CASES: [Case; 1] = [Case::Busy];
 
 /// What the threads of a cell share.
-struct Place<'a, L: BenchRange, T: Testbed> {
+struct Visitor<'a, L: BenchRange, T: Testbed> {
     testbed: &'a T,
     gate: &'a T::Gate,
     lock: &'a L,
@@ -51,7 +51,8 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let data_lines = scenario.data_lines();
     let data: Vec<_> = (0..scenario.locks * data_lines).map(|_| Padded(T::Word::new(0))).collect();
     let (window, all) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let place = Place { testbed, gate, lock: &lock.0, thread: index, data: &data, data_lines };
+        let place =
+            Visitor { testbed, gate, lock: &lock.0, thread: index, data: &data, data_lines };
         let mut own = Own {
             random: Random::new(cell.seed, index),
             both: Both::new(),
@@ -66,7 +67,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     Ok(report(scenario, window, all, testbed.ns_per_tick()))
 }
 
-impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
+impl<L: BenchRange, T: Testbed> Visitor<'_, L, T> {
     /// One thread of a group.
     fn rounds(&self, group: &Group, own: &mut Own) {
         let begin = self.testbed.now();

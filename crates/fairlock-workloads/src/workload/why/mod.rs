@@ -40,7 +40,7 @@ struct Counts {
 
 /// A thread's look at what the kernel counts.
 #[derive(Clone, Copy)]
-struct Look {
+struct Reading {
     /// When, in ticks.
     at: u64,
     counts: Counts,
@@ -49,7 +49,7 @@ struct Look {
 /// A thread that looks.
 struct Watched {
     kernel: Kernel,
-    last: Look,
+    last: Reading,
     found: LongWaits,
 }
 
@@ -97,7 +97,7 @@ pub fn waited(clock: &Clock, gate: &Gate, asked: u64, acquired: u64) {
         let Some(watched) = watched else { return };
         let before = watched.last;
         watched.look(clock);
-        let Look { at, counts } = watched.last;
+        let Reading { at, counts } = watched.last;
         if gate.phase() != Phase::WarmUp {
             let wait = counts.since(&before.counts).split(ns(at - before.at), wait_ns);
             watched.found = watched.found.and(wait);
@@ -113,7 +113,7 @@ pub fn finish() -> Option<LongWaits> {
 impl Watched {
     fn begin(clock: &Clock) -> Option<Self> {
         let kernel = Kernel::of_this_thread()?;
-        let last = Look { at: clock.now(), counts: kernel.counts()? };
+        let last = Reading { at: clock.now(), counts: kernel.counts()? };
         let mut watched = Self { kernel, last, found: LongWaits::default() };
         watched.look(clock);
         Some(watched)
@@ -123,7 +123,7 @@ impl Watched {
         let at = clock.now();
         // What could be read once can be read again.
         if let Some(counts) = self.kernel.counts() {
-            self.last = Look { at, counts };
+            self.last = Reading { at, counts };
         }
         DUE.set(at + (LONG_NS as f64 / clock.ns_per_tick()) as u64);
     }

@@ -14,7 +14,7 @@ use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::state::Made;
 use crate::range::wait::waiter::RangeWaiter;
-use crate::range::{Core, Place, RangeAccess, RangeInfo, RangePolicy, RangeWriteGuard};
+use crate::range::{Core, HeldIn, RangeAccess, RangeInfo, RangePolicy, RangeWriteGuard};
 use crate::wait::{Kind, WaitContext};
 
 /// Halves of [`FIRST`]; A is in the second.
@@ -161,7 +161,7 @@ fn a_late_teller_lets_others_in_after_the_next_holder() {
 fn a_slot_of_a_closed_stripe_is_claimed_before_the_look() {
     fn take(core: &Core<Loom>) -> Option<usize> {
         match core.try_striped(SHIFT, Span::new(FIRST).unwrap(), Kind::Writer, true).ok()?.place() {
-            Place::Striped(slot) => Some(slot),
+            HeldIn::Striped(slot) => Some(slot),
             _ => unreachable!(),
         }
     }

@@ -18,7 +18,7 @@ use fairlock_testing::rounds;
 
 use super::{Lock, WriteGuard, assert_free, join, scope, until, until_queued};
 use crate::range::slots::word::{Packed, SlotBits};
-use crate::range::{Hold, Place, RangeAccess, RangeError, RangePolicy, Span};
+use crate::range::{HeldIn, Hold, RangeAccess, RangeError, RangePolicy, Span};
 use crate::wait::{CancelToken, Kind, Wait};
 
 fn fifo() -> Lock {
@@ -290,7 +290,7 @@ fn a_recursive_read_that_gives_up_is_waited_for_by_nobody() {
 /// The first half of leaving a slot that somebody in the tree counts: the slot is free, and those
 /// that wait have not been told yet.
 fn leave_slot(lock: &Lock, guard: WriteGuard<'_>) -> usize {
-    let Place::Slot(slot) = guard.hold.place() else { panic!("not in a slot") };
+    let HeldIn::Slot(slot) = guard.hold.place() else { panic!("not in a slot") };
     std::mem::forget(guard);
     lock.core.slots[slot].store(0, Ordering::SeqCst);
     lock.core.word.leave(SlotBits::new(slot, Kind::Writer), Ordering::SeqCst);

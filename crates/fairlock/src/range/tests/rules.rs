@@ -15,7 +15,7 @@ use crate::range::span::Span;
 use crate::range::stripes::regions::Regions;
 use crate::range::tree::ranges::Ranges;
 use crate::range::tree::{Id, name};
-use crate::range::{Hold, Place};
+use crate::range::{HeldIn, Hold};
 use crate::wait::Kind;
 
 #[derive(Clone, Debug)]
@@ -276,8 +276,8 @@ fn a_stripe_opens_when_the_last_that_keeps_it_closed_leaves() {
 #[test]
 fn the_last_node_that_has_a_name_is_a_node() {
     let last = name(Hold::NODES_LIMIT as usize - 1);
-    assert!(matches!(Hold::node(last).place(), Place::Node(id) if id == last));
-    assert!(!matches!(Hold(Hold::node(last).0 + 1).place(), Place::Node(_)));
+    assert!(matches!(Hold::node(last).place(), HeldIn::Node(id) if id == last));
+    assert!(!matches!(Hold(Hold::node(last).0 + 1).place(), HeldIn::Node(_)));
     std::panic::catch_unwind(|| name(Hold::NODES_LIMIT as usize)).unwrap_err();
 }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::{Lock, WriteGuard, assert_free};
-use crate::range::Place;
+use crate::range::HeldIn;
 use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS, SlotBits};
 use crate::range::span::Span;
 use crate::wait::Kind;
@@ -13,7 +13,7 @@ fn is_striped(lock: &Lock) -> bool {
 }
 
 fn is_in_a_stripe(guard: &WriteGuard<'_>) -> bool {
-    matches!(guard.hold.place(), Place::Striped(_))
+    matches!(guard.hold.place(), HeldIn::Striped(_))
 }
 
 fn span(range: core::ops::Range<u64>) -> Span {
@@ -83,7 +83,7 @@ fn a_range_in_two_stripes_is_one() {
     assert!(lock.stripe(12));
     let across = || {
         let guard = lock.write(4000..5000).unwrap();
-        assert!(matches!(guard.hold.place(), Place::Pair(..)));
+        assert!(matches!(guard.hold.place(), HeldIn::Pair(..)));
         guard
     };
     let is_free = |at: u64| lock.try_read(at..=at).is_ok();
@@ -114,12 +114,12 @@ fn a_stripe_opens_when_nobody_in_the_tree_touches_it() {
     let across = [4000..3 * 4096 + 1, 10..2 * 4096 + 50].map(|range| lock.read(range).unwrap());
     for number in 0..2 {
         let beside = lock.read(number * 4096 + 60..number * 4096 + 70).unwrap();
-        assert!(!matches!(beside.hold.place(), Place::Striped(_)));
+        assert!(!matches!(beside.hold.place(), HeldIn::Striped(_)));
     }
     assert!(is_in_a_stripe(&lock.write(block(7)).unwrap()));
     let [first, second] = across;
     drop(first);
-    assert!(matches!(lock.read(0..1).unwrap().hold.place(), Place::Node(_)));
+    assert!(matches!(lock.read(0..1).unwrap().hold.place(), HeldIn::Node(_)));
     drop(second);
     assert!(is_in_a_stripe(&lock.write(block(0)).unwrap()));
     assert!(is_in_a_stripe(&lock.write(block(1)).unwrap()));
@@ -133,7 +133,7 @@ fn what_is_held_from_the_last_time_stays_held() {
     let lock = &Lock::new();
     assert!(lock.stripe(12));
     let old = [lock.write(block(3)).unwrap(), lock.write(40_000..42_000).unwrap()];
-    assert!(is_in_a_stripe(&old[0]) && matches!(old[1].hold.place(), Place::Pair(..)));
+    assert!(is_in_a_stripe(&old[0]) && matches!(old[1].hold.place(), HeldIn::Pair(..)));
     for shift in [4, 12, 20] {
         lock.core.with_queue(|q| lock.core.end_stripes(q));
         assert!(lock.stripe(shift) && is_striped(lock));
@@ -173,7 +173,7 @@ fn a_slot_of_a_stripe_that_was_left_is_in_nobodys_way() {
     let lock = &Lock::new();
     assert!(lock.stripe(12));
     let held = lock.write(0..1).unwrap();
-    let Place::Striped(slot) = held.hold.place() else { panic!("not in a stripe") };
+    let HeldIn::Striped(slot) = held.hold.place() else { panic!("not in a stripe") };
     let (stripe, seen) =
         ((slot - SLOTS) / STRIPE_SLOTS, lock.core.seat(slot).word.load(Ordering::SeqCst));
     let look = || lock.core.striped.look_at(stripe, seen, span(0..1), Kind::Writer);

@@ -9,7 +9,7 @@ use super::{Id, NIL};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits};
 use crate::range::span::Span;
-use crate::range::{Core, Hold, Place};
+use crate::range::{Core, HeldIn, Hold};
 use crate::wait::{Kind, WakeList};
 
 impl<P: PooledPlatform> Core<P> {
@@ -100,11 +100,11 @@ impl<P: PooledPlatform> Core<P> {
         wakes: &mut WakeList<P>,
     ) -> Id {
         match hold.place() {
-            Place::Node(id) => id,
-            Place::Slot(slot) | Place::Striped(slot) => {
+            HeldIn::Node(id) => id,
+            HeldIn::Slot(slot) | HeldIn::Striped(slot) => {
                 self.move_slot_to_tree(q, slot, span, kind, wakes)
             }
-            Place::Pair(first, second) => {
+            HeldIn::Pair(first, second) => {
                 // Relaxed: the slot is the caller's own.
                 let high = Packed(self.seat(second).packed.load(Ordering::Relaxed)).span();
                 let (low, high) = span.split_before(high.start());
@@ -113,7 +113,7 @@ impl<P: PooledPlatform> Core<P> {
                 q.ranges.join(id, second);
                 id
             }
-            Place::Gate => unreachable!("a hold by the gate was exchanged before"),
+            HeldIn::Gate => unreachable!("a hold by the gate was exchanged before"),
         }
     }
 

@@ -50,7 +50,7 @@ use crate::wait::{FEW_WAKES, WAKE_NS, WakeList};
 
 /// Which waiters to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Sought {
     All,
     /// Those that sleep for this.
     For(InWay),
@@ -113,7 +113,7 @@ impl<P: PooledPlatform> Core<P> {
     fn wake_patient(&self, slot: usize) {
         self.with_queue_and_wakes(|q, wakes| {
             let left = self.unwatch(slot);
-            let (_, blocked) = self.wake_free(q, Look::For(left), wakes);
+            let (_, blocked) = self.wake_free(q, Sought::For(left), wakes);
             // Ranges are in use if one is left more often than it is worth to wake a thread.
             let in_use = self.shown.note_look(P::now()) < WAKE_NS;
             // Another thread may have been quicker.
@@ -158,7 +158,7 @@ impl<P: PooledPlatform> Core<P> {
         self.with_queue_and_wakes(|q, wakes| {
             self.shown.note_look(now);
             self.enqueue_overdue(q, now, wakes);
-            self.wake_free(q, Look::Late, wakes);
+            self.wake_free(q, Sought::Late, wakes);
         });
     }
 
@@ -195,7 +195,7 @@ impl<P: PooledPlatform> Core<P> {
                 let shown = self.shown.patient.swap(AWAKE, Ordering::Relaxed);
                 let in_use =
                     shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * WAKE_NS > since;
-                let woken = if in_use { self.wake_free(q, Look::All, wakes).0 } else { 0 };
+                let woken = if in_use { self.wake_free(q, Sought::All, wakes).0 } else { 0 };
                 let looks_again = in_use || self.in_way(q, waiter) == InWay::Unknown;
                 if woken == 0 && looks_again {
                     self.watch(q, waiter);
@@ -233,9 +233,9 @@ impl<P: PooledPlatform> Core<P> {
         if q.patient.awake() == 0 && q.shows_patient != ASLEEP {
             self.shown.show(&mut q.shows_patient, ASLEEP);
             self.word.order_look();
-            self.wake_free(q, Look::All, wakes);
+            self.wake_free(q, Sought::All, wakes);
         } else if let Some(left) = left {
-            self.wake_free(q, Look::At(left), wakes);
+            self.wake_free(q, Sought::At(left), wakes);
         }
         if q.patient.awake() > 0 && q.shows_patient != AWAKE {
             self.shown.show(&mut q.shows_patient, AWAKE);
@@ -247,7 +247,7 @@ impl<P: PooledPlatform> Core<P> {
     fn wake_free<'q>(
         &self,
         q: &'q Queue<P>,
-        look: Look,
+        look: Sought,
         wakes: &mut WakeList<P>,
     ) -> (usize, Option<&'q RangeWaiter<P>>) {
         // Few are woken at once: these wake the next ones.
@@ -259,16 +259,16 @@ impl<P: PooledPlatform> Core<P> {
                 break;
             }
             if waiter.is_awake() {
-                if look != Look::Late {
+                if look != Sought::Late {
                     ahead[count] = Some(waiter);
                     count += 1;
                 }
                 continue;
             }
             let concerned = match look {
-                Look::All | Look::Late => true,
-                Look::For(left) => waiter.sleeps_for() == left,
-                Look::At(span) => waiter.span.overlaps(&span),
+                Sought::All | Sought::Late => true,
+                Sought::For(left) => waiter.sleeps_for() == left,
+                Sought::At(span) => waiter.span.overlaps(&span),
             };
             if !concerned || ahead[..count].iter().flatten().any(|other| other.conflicts(waiter)) {
                 continue;
@@ -293,7 +293,7 @@ impl<P: PooledPlatform> Core<P> {
             count += 1;
             woken += 1;
         }
-        if look == Look::All {
+        if look == Sought::All {
             // The others sleep for somebody in the tree, or until a waiter that is awake has
             // looked.
             self.shown.show_watched(watched);
@@ -383,7 +383,7 @@ mod tests {
     use crate::platform::{Native, System, WaitOutcome};
     use crate::range::slots::word::SlotBits;
     use crate::range::wait::Missed;
-    use crate::range::{Place, RangePolicy, RangeRwLock, RangeWriteGuard};
+    use crate::range::{HeldIn, RangePolicy, RangeRwLock, RangeWriteGuard};
     use crate::wait::{Kind, WaitError};
 
     type Lock = RangeRwLock<Native>;
@@ -451,8 +451,8 @@ mod tests {
     /// Whether who leaves this range looks for those that sleep for it.
     fn is_watched(lock: &Lock, guard: &RangeWriteGuard<'_, Native>) -> bool {
         match guard.hold.place() {
-            Place::Slot(slot) => lock.core.shown.is_watched(slot),
-            Place::Striped(slot) => lock.core.seat(slot).word.load(Ordering::Relaxed).is_watched(),
+            HeldIn::Slot(slot) => lock.core.shown.is_watched(slot),
+            HeldIn::Striped(slot) => lock.core.seat(slot).word.load(Ordering::Relaxed).is_watched(),
             _ => true,
         }
     }
@@ -468,7 +468,7 @@ mod tests {
         assert!(entered.is_ok());
         let hold = lock.core.leave(&waiter, WaitError::TimedOut).unwrap();
         assert!(lock.try_read(5..6).is_err());
-        let Place::Node(id) = hold.place() else { panic!("it is in the tree") };
+        let HeldIn::Node(id) = hold.place() else { panic!("it is in the tree") };
         lock.core.release_node(id);
         assert!(!lock.is_locked());
     }
@@ -637,7 +637,7 @@ mod tests {
     fn a_waiter_is_told_of_a_slot_whose_writer_becomes_a_reader() {
         let lock = &lock(Held::Slots);
         let held = lock.write(0..10).unwrap();
-        let Place::Slot(slot) = held.hold.place() else { panic!("slots are free") };
+        let HeldIn::Slot(slot) = held.hold.place() else { panic!("slots are free") };
         let waiters = [waiter(5..15, Kind::Reader, 0)];
         listed(lock, &waiters, || {
             lock.core.downgrade_slot_queued(slot, Span::new(0..10).unwrap());

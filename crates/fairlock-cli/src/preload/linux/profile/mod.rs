@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::output::complain;
 use crate::preload::document::Document;
-use crate::preload::place::{self, Place};
+use crate::preload::place::{self, CodePlace};
 use crate::preload::waited::Waited;
 use crate::preload::{Charge, sum};
 
@@ -138,8 +138,8 @@ enum Idle {
 #[derive(Default)]
 struct Callers {
     /// By the numbers of stacks.
-    known: RefCell<HashMap<u32, Option<Place>>>,
-    wrappers: OnceCell<HashSet<Place>>,
+    known: RefCell<HashMap<u32, Option<CodePlace>>>,
+    wrappers: OnceCell<HashSet<CodePlace>>,
 }
 
 /// What a process recorded, and the names of its addresses.
@@ -375,25 +375,25 @@ impl Process {
     }
 
     /// The places of a stack, the innermost first.
-    fn stack(&self, number: u32) -> Vec<Place> {
+    fn stack(&self, number: u32) -> Vec<CodePlace> {
         if number == 0 {
-            let nobody = Place { function: "(not known)".into(), ..Place::default() };
+            let nobody = CodePlace { function: "(not known)".into(), ..CodePlace::default() };
             return vec![nobody];
         }
         self.places_of(number)
     }
 
     /// The same; none if that is not known.
-    fn places_of(&self, number: u32) -> Vec<Place> {
+    fn places_of(&self, number: u32) -> Vec<CodePlace> {
         match self.record.line(number) {
-            Some(line) => vec![Place::in_file(&line.file, line.line)],
+            Some(line) => vec![CodePlace::in_file(&line.file, line.line)],
             None => self.names.stack(self.record.stack(number)),
         }
     }
 
     /// The place at which the program itself asked for a lock. If several locks are asked for there, with the place
     /// that it was called from.
-    fn caller(&self, stack: u32) -> Option<Place> {
+    fn caller(&self, stack: u32) -> Option<CodePlace> {
         if let Some(known) = self.callers.known.borrow().get(&stack) {
             return known.clone();
         }
@@ -410,18 +410,18 @@ impl Process {
 
     /// The places that ask for more than one lock; and those that release such locks, unless they are in a function that
     /// called such a place.
-    fn wrappers(&self) -> HashSet<Place> {
+    fn wrappers(&self) -> HashSet<CodePlace> {
         let Record { locks, waiters, holders, .. } = &self.record;
         let first = locks.iter().enumerate().map(|(number, lock)| (lock.first_stack, number));
         let asked = first.chain(waiters.iter().map(|place| (place.stack, place.lock)));
         let asked: HashSet<(u32, usize)> = asked.filter(|&(stack, _)| stack != 0).collect();
-        let mut stacks = HashMap::<u32, Vec<Place>>::new();
+        let mut stacks = HashMap::<u32, Vec<CodePlace>>::new();
         let mut places = |number| {
             let names = || self.places_of(number);
             stacks.entry(number).or_insert_with(names).clone()
         };
         // Of each place the only lock, or none if there are several.
-        let mut only = HashMap::<Place, Option<usize>>::new();
+        let mut only = HashMap::<CodePlace, Option<usize>>::new();
         for &(stack, lock) in &asked {
             if let Some(place) = place::caller(&places(stack)) {
                 let only = only.entry(place.clone()).or_insert(Some(lock));
@@ -429,7 +429,7 @@ impl Process {
             }
         }
         let several = only.into_iter().filter(|(_, only)| only.is_none());
-        let mut wrappers: HashSet<Place> = several.map(|(place, _)| place).collect();
+        let mut wrappers: HashSet<CodePlace> = several.map(|(place, _)| place).collect();
         // By lock, the functions that called those.
         let mut callers = HashMap::<usize, HashSet<String>>::new();
         for (stack, lock) in asked {
@@ -527,8 +527,8 @@ impl<'a> Seen<'a> {
     }
 
     /// The time lost by the places to which it is charged: of holders, or of those that waited.
-    fn places(&self, charge: Charge) -> BTreeMap<Place, u64> {
-        let mut times = BTreeMap::<Place, u64>::new();
+    fn places(&self, charge: Charge) -> BTreeMap<CodePlace, u64> {
+        let mut times = BTreeMap::<CodePlace, u64>::new();
         let Record { waiters, holders, .. } = &self.process.record;
         let places = if charge == Charge::Holder { holders } else { waiters };
         for place in places.iter().filter(|place| place.lock == self.number) {
@@ -541,7 +541,7 @@ impl<'a> Seen<'a> {
     }
 
     /// The place to which most of that time is charged.
-    fn worst_place(&self, charge: Charge) -> Option<Place> {
+    fn worst_place(&self, charge: Charge) -> Option<CodePlace> {
         self.places(charge).into_iter().max_by_key(|(_, time)| *time).map(|(place, _)| place)
     }
 

@@ -15,7 +15,7 @@ use fairlock_profile::layout::frame::{ADDRESS, MOST_UNLOADS, SIGNAL, UNLOADS_SHI
 use fairlock_profile::{Module, Record};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-use crate::preload::place::{Place, file_name};
+use crate::preload::place::{CodePlace, file_name};
 
 /// The files that processes have loaded, by path: most processes have the same. Lines are read only
 /// of files that have been asked for an address.
@@ -57,7 +57,7 @@ struct Object {
 /// The names of a process.
 pub struct Names {
     objects: Vec<Object>,
-    known: RefCell<HashMap<u64, Rc<Vec<Place>>>>,
+    known: RefCell<HashMap<u64, Rc<Vec<CodePlace>>>>,
 }
 
 impl Names {
@@ -112,7 +112,7 @@ impl Names {
 
     /// The functions that an address of a stack is in, the innermost first: more than one if some
     /// are inlined.
-    pub fn places(&self, address: u64) -> Rc<Vec<Place>> {
+    pub fn places(&self, address: u64) -> Rc<Vec<CodePlace>> {
         if let Some(known) = self.known.borrow().get(&address) {
             return Rc::clone(known);
         }
@@ -121,19 +121,19 @@ impl Names {
         places
     }
 
-    fn look_up(&self, address: u64) -> Vec<Place> {
+    fn look_up(&self, address: u64) -> Vec<CodePlace> {
         // The call is before the address that it returns to.
         let call = if address & SIGNAL != 0 { address } else { address.wrapping_sub(1) };
         let exact = call & ADDRESS;
         let Some(object) = self.object(call) else {
-            return vec![Place { function: format!("{exact:#x}"), ..Place::default() }];
+            return vec![CodePlace { function: format!("{exact:#x}"), ..CodePlace::default() }];
         };
         object.file.places(exact.wrapping_sub(object.bias))
     }
 
     /// A stack's functions, the innermost first. One that called the lock's function as the last thing it did has
     /// left no frame: the caller's last call says which it was.
-    pub fn stack(&self, frames: &[u64]) -> Vec<Place> {
+    pub fn stack(&self, frames: &[u64]) -> Vec<CodePlace> {
         let gone = frames.first().and_then(|&frame| self.last_called(frame)).unwrap_or_default();
         gone.into_iter()
             .chain(frames.iter().flat_map(|&frame| self.places(frame).to_vec()))
@@ -141,7 +141,7 @@ impl Names {
     }
 
     /// The function of the same file that was called, if such a one was, by the call that returns to this address.
-    fn last_called(&self, address: u64) -> Option<Vec<Place>> {
+    fn last_called(&self, address: u64) -> Option<Vec<CodePlace>> {
         let object = self.object(address)?;
         let called = object.file.called((address & ADDRESS).wrapping_sub(object.bias))?;
         let begins = object.file.lines()?.find_symbol_info(called)?.address() == called;
@@ -241,14 +241,15 @@ impl File {
         })
     }
 
-    fn places(&self, at: u64) -> Vec<Place> {
-        let place = |function: Option<String>, location: Option<addr2line::Location<'_>>| Place {
-            function: function.unwrap_or_else(|| format!("{}+{at:#x}", file_name(&self.path))),
-            file: location.as_ref().and_then(|location| location.file.map(str::to_owned)),
-            line: location.and_then(|location| location.line),
-            object: self.path.clone(),
-            wrapper: None,
-        };
+    fn places(&self, at: u64) -> Vec<CodePlace> {
+        let place =
+            |function: Option<String>, location: Option<addr2line::Location<'_>>| CodePlace {
+                function: function.unwrap_or_else(|| format!("{}+{at:#x}", file_name(&self.path))),
+                file: location.as_ref().and_then(|location| location.file.map(str::to_owned)),
+                line: location.and_then(|location| location.line),
+                object: self.path.clone(),
+                wrapper: None,
+            };
         let Some(lines) = self.lines() else { return vec![place(None, None)] };
         let symbol = || lines.find_symbol(at).map(demangled);
         let mut places = Vec::new();

@@ -12,7 +12,7 @@ use fairlock_profile::AtPlace;
 use super::{Process, Profile, Seen};
 use crate::error::Error;
 use crate::preload::Charge;
-use crate::preload::place::Place;
+use crate::preload::place::CodePlace;
 
 /// A message of protocol buffers: of `profile.proto`, whose numbers of fields are given here.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl<T: Hash + Eq> Numbers<T> {
 /// A stack, and what is to be counted there.
 pub struct Sample {
     /// The innermost place first.
-    pub stack: Vec<Place>,
+    pub stack: Vec<CodePlace>,
     /// As many as there are types.
     pub values: Vec<u64>,
     pub lock: String,
@@ -124,7 +124,7 @@ fn proto(
     let mut out = types.iter().fold(Message::default(), |out, of| out.message(1, of));
     for Sample { stack, values, lock } in samples {
         // Functions and locations are counted from one.
-        let mut location = |place: &Place| {
+        let mut location = |place: &CodePlace| {
             let name = texts.of(place.function.clone());
             let file = texts.of(place.file.clone().unwrap_or_default());
             let function = 1 + functions.of((name, file));

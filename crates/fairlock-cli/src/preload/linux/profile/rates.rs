@@ -9,7 +9,7 @@ use super::table::{LOCKS, share};
 use super::{Profile, Seen, runs};
 use crate::layout::{Column, Table, or_dash};
 use crate::output::Room;
-use crate::preload::place::Place;
+use crate::preload::place::CodePlace;
 use crate::preload::{Charge, sum};
 use crate::units::{count, digits, several, time};
 
@@ -62,7 +62,7 @@ impl<'a> Since<'a> {
     }
 
     /// The place to which most of the time lost since is charged.
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<CodePlace> {
         let worst = |charge| {
             let mut places = self.now.places(charge);
             for (place, time) in self.earlier.iter().flat_map(|earlier| earlier.places(charge)) {

@@ -7,7 +7,7 @@ use fairlock_profile::{Asleep, Held, Thread};
 
 use super::{Process, Profile, Seen};
 use crate::layout::{Column, Table, or_dash};
-use crate::preload::place::Place;
+use crate::preload::place::CodePlace;
 use crate::units::{count, time};
 
 /// How many locks are shown.
@@ -53,7 +53,7 @@ impl<'a> Stuck<'a> {
     }
 
     /// Where its holder is.
-    pub(super) fn at(&self) -> Option<Place> {
+    pub(super) fn at(&self) -> Option<CodePlace> {
         let process = self.seen.process;
         process.caller(process.record.place_of(self.held()?))
     }

@@ -7,7 +7,7 @@ use fairlock_profile::layout::kind;
 
 use super::{Idle, Profile, Seen, asleep, stuck};
 use crate::layout::{Column, NOTHING, Table, or_dash};
-use crate::preload::place::{Place, file_name};
+use crate::preload::place::{CodePlace, file_name};
 use crate::preload::{Charge, sum};
 use crate::units::{count, digits, several, time};
 
@@ -81,7 +81,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
 
 /// What would name the places that have no names.
 fn nameless(locks: &[Seen<'_>]) -> String {
-    let places = locks.iter().filter_map(place).filter(Place::is_nameless);
+    let places = locks.iter().filter_map(place).filter(CodePlace::is_nameless);
     let files: BTreeSet<String> = places.map(|place| file_name(&place.object).to_owned()).collect();
     let line = |file| {
         format!(
@@ -92,7 +92,7 @@ fn nameless(locks: &[Seen<'_>]) -> String {
 }
 
 /// Where a lock was released that others waited for, or if that is not known, where they waited.
-fn place(seen: &Seen<'_>) -> Option<Place> {
+fn place(seen: &Seen<'_>) -> Option<CodePlace> {
     seen.worst_place(Charge::Holder).or_else(|| seen.worst_place(Charge::Waiter))
 }
 

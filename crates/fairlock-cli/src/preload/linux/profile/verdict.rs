@@ -9,7 +9,7 @@ use super::{Process, Profile, Seen};
 use crate::layout::or_dash;
 use crate::output::between_words;
 use crate::preload::document::OfThreads;
-use crate::preload::place::Place;
+use crate::preload::place::CodePlace;
 use crate::preload::{Charge, sum};
 use crate::units::{count, several, time};
 
@@ -150,7 +150,7 @@ fn culprit(profile: &Profile, lock: &Seen<'_>) -> String {
 }
 
 /// For how long a place held a lock, or one for which the lock's holder waited: these are the lock's longest waits.
-fn held_by(process: &Process, worst: &[Wait], place: &Place) -> String {
+fn held_by(process: &Process, worst: &[Wait], place: &CodePlace) -> String {
     let is_at = |stack| process.caller(stack).as_ref() == Some(place);
     let held_ns = |wait: &Wait| Some(wait.held_until_ns?.saturating_sub(wait.held_since_ns?));
     let own = worst.iter().filter(|wait| is_at(wait.holder_stack));
