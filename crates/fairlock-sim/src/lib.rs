@@ -60,9 +60,7 @@ mod timers;
 mod world;
 
 pub use error::SimulationError;
-pub use inside::{
-    busy, device, fill, mark, now, pause, random, sleep, socket, stopped, thread, yield_now,
-};
+pub use inside::{busy, device, fill, mark, now, pause, random, sleep, stopped, thread, yield_now};
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};
 pub use platform::{SimU32, SimU64, SimUsize, begin_locks};

@@ -295,11 +295,6 @@ impl Engine for World<'_> {
         self.cpus_seen
     }
 
-    fn socket(&self) -> usize {
-        let is_guest = self.has_host();
-        if is_guest { 0 } else { usize::from(self.physical_place(self.running).socket) }
-    }
-
     fn number(&self) -> usize {
         self.running as usize
     }

@@ -46,11 +46,6 @@ impl<P: Platform, const LOOKS: u32> FutexMutex<P, LOOKS> {
         }
     }
 
-    /// Whether it seems to be free.
-    pub(super) fn is_free(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == FREE
-    }
-
     /// Takes the mutex if it is free. Acquire: as above.
     pub(super) fn take(&self) -> bool {
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()

@@ -10,47 +10,27 @@ use fairlock::platform::{Atomic, Platform, Thread};
 use super::{SPIN_NS, parked_at, spin_until};
 use crate::locks::BenchLock;
 
-/// How waiters of an MCS queue wait, and who is next: a node's part of that.
-pub trait Style<P: Platform>: Default + Send + Sync + 'static {
+/// How waiters of a queue wait.
+pub trait Style: Send + Sync + 'static {
     /// Waiters park once they have spun for [`SPIN_NS`].
-    const PARKS: bool = false;
-
-    /// The calling thread has to queue, and nobody sees its node yet.
-    fn queue(&self) {}
-
-    /// The holder leaves if its node is the last one, and tells whether it has left.
-    ///
-    /// # Safety
-    /// The calling thread holds the lock with `node`; `tail` is the queue's end.
-    unsafe fn end_queue(node: &Node<P, Self>, tail: &P::AtomicUsize) -> bool {
-        node.ends_with(tail, 0)
-    }
-
-    /// The holder leaves the lock to a waiter.
-    ///
-    /// # Safety
-    /// The calling thread holds the lock with `node`; `next` is the address of the node behind.
-    unsafe fn hand_on(_node: &Node<P, Self>, next: usize) {
-        // SAFETY: the next thread waits for this; then its node may be gone.
-        unsafe { Node::<P, Self>::at(next) }.grant();
-    }
+    const PARKS: bool;
 }
 
 /// Waiters spin, in order of arrival.
-#[derive(Default)]
 pub struct Spins;
 
 /// Waiters park once they have spun for long, in order of arrival.
-#[derive(Default)]
 pub struct Parks;
 
-impl<P: Platform> Style<P> for Spins {}
+impl Style for Spins {
+    const PARKS: bool = false;
+}
 
-impl<P: Platform> Style<P> for Parks {
+impl Style for Parks {
     const PARKS: bool = true;
 }
 
-pub struct Mcs<P: Platform, S: Style<P>> {
+pub struct Mcs<P: Platform, S: Style> {
     /// The address of the last node in the queue, the holder's included; zero if
     /// the lock is free.
     tail: P::AtomicUsize,
@@ -58,34 +38,34 @@ pub struct Mcs<P: Platform, S: Style<P>> {
 }
 
 /// A thread's place in the queue.
-pub struct Node<P: Platform, S> {
+struct Node<P: Platform, S> {
     /// The address of the node behind this one, once that node's thread has stored it.
-    pub next: P::AtomicUsize,
+    next: P::AtomicUsize,
     /// [`WAITING`], or the address of its thread's record if that has parked;
     /// [`GRANTED`] once the thread before has released the lock.
-    pub turn: P::AtomicUsize,
-    pub style: S,
+    turn: P::AtomicUsize,
+    style: PhantomData<S>,
 }
 
-pub const WAITING: usize = 0;
-pub const GRANTED: usize = 1;
+const WAITING: usize = 0;
+const GRANTED: usize = 1;
 
-impl<P: Platform, S: Style<P>> Node<P, S> {
-    pub fn new() -> Self {
+impl<P: Platform, S: Style> Node<P, S> {
+    fn new() -> Self {
         Self {
             next: P::AtomicUsize::new(0),
             turn: P::AtomicUsize::new(WAITING),
-            style: S::default(),
+            style: PhantomData,
         }
     }
 
-    pub fn address(&self) -> usize {
+    fn address(&self) -> usize {
         core::ptr::from_ref(self).expose_provenance()
     }
 
     /// # Safety
     /// `address` is that of a node whose thread has not released the lock yet.
-    pub unsafe fn at<'a>(address: usize) -> &'a Self {
+    unsafe fn at<'a>(address: usize) -> &'a Self {
         // SAFETY: a node stays where it is until its thread has released.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
@@ -95,8 +75,7 @@ impl<P: Platform, S: Style<P>> Node<P, S> {
     /// # Safety
     /// That thread cannot release the lock without `next`, which only this thread stores.
     #[inline(always)]
-    pub unsafe fn follow(&self, before: usize) {
-        self.style.queue();
+    unsafe fn follow(&self, before: usize) {
         // Release: publishes the node. SAFETY: the caller's promise.
         unsafe { Self::at(before) }.next.store(self.address(), Ordering::Release);
         if !S::PARKS {
@@ -106,14 +85,14 @@ impl<P: Platform, S: Style<P>> Node<P, S> {
         }
     }
 
-    /// Has the queue end with the node at `last` (zero: nowhere) if it ended with this one.
-    pub fn ends_with(&self, tail: &P::AtomicUsize, last: usize) -> bool {
+    /// Leaves the lock free if the queue ends with this node.
+    fn ends(&self, tail: &P::AtomicUsize) -> bool {
         // Release: the section happens before the next one.
-        tail.compare_exchange(self.address(), last, Ordering::Release, Ordering::Relaxed).is_ok()
+        tail.compare_exchange(self.address(), 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// The address of the node behind this one, whose thread is about to store it.
-    pub fn next(&self) -> usize {
+    fn next(&self) -> usize {
         spin_until::<P, _, _>(&self.next, |next: usize| next != 0);
         self.next.load(Ordering::Acquire)
     }
@@ -134,7 +113,7 @@ impl<P: Platform, S: Style<P>> Node<P, S> {
 
     /// Gives the turn to this node's thread; then the node may be gone.
     #[inline(always)]
-    pub fn grant(&self) {
+    fn grant(&self) {
         // Release: the section happens before the next one.
         if !S::PARKS {
             return self.turn.store(GRANTED, Ordering::Release);
@@ -150,12 +129,12 @@ impl<P: Platform, S: Style<P>> Node<P, S> {
 
 /// Releases the lock when dropped, even by a panic: the node is in a frame that unwinding takes
 /// away.
-struct Held<'a, P: Platform, S: Style<P>> {
+struct Held<'a, P: Platform, S: Style> {
     lock: &'a Mcs<P, S>,
     node: &'a Node<P, S>,
 }
 
-impl<P: Platform, S: Style<P>> Mcs<P, S> {
+impl<P: Platform, S: Style> Mcs<P, S> {
     #[inline(always)]
     fn acquire<'a>(&'a self, node: &'a Node<P, S>) -> Held<'a, P, S> {
         // Acquire: from whoever left the lock free. Release: publishes the node to the next in
@@ -169,23 +148,22 @@ impl<P: Platform, S: Style<P>> Mcs<P, S> {
     }
 }
 
-impl<P: Platform, S: Style<P>> Drop for Held<'_, P, S> {
+impl<P: Platform, S: Style> Drop for Held<'_, P, S> {
     #[inline(always)]
     fn drop(&mut self) {
         let mut next = self.node.next.load(Ordering::Acquire);
         if next == 0 {
-            // SAFETY: this thread holds the lock with this node.
-            if unsafe { S::end_queue(self.node, &self.lock.tail) } {
+            if self.node.ends(&self.lock.tail) {
                 return;
             }
             next = self.node.next();
         }
-        // SAFETY: as above.
-        unsafe { S::hand_on(self.node, next) };
+        // SAFETY: the next thread waits for this; then its node may be gone.
+        unsafe { Node::<P, S>::at(next) }.grant();
     }
 }
 
-impl<P: Platform, S: Style<P>> BenchLock for Mcs<P, S> {
+impl<P: Platform, S: Style> BenchLock for Mcs<P, S> {
     fn create() -> Self {
         Self { tail: P::AtomicUsize::new(0), style: PhantomData }
     }

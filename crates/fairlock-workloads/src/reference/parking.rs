@@ -16,21 +16,15 @@ const LOCKED: u32 = 1;
 /// A thread is in the bucket, or about to be.
 const PARKED: u32 = 2;
 
-/// Of these rounds of spinning the first are of 2, 4 and 8 pauses; in all others the thread yields.
-pub const ROUNDS: u32 = 10;
+/// A thread spins for so many rounds before it parks: the first are of 2, 4 and 8 pauses; in all others it yields.
+const ROUNDS: u32 = 10;
 const PAUSING: u32 = 3;
 
-/// For [`Parking`]: the lock is never handed over.
-pub const NEVER: u64 = u64::MAX;
-/// For [`Parking`]: the lock is handed over about twice in this many nanoseconds.
-pub const SOMETIMES: u64 = 1_000_000;
-/// For [`Parking`]: who releases the lock hands it over if anybody waits.
-pub const ALWAYS: u64 = 0;
+/// Once a random time below this has passed since the last such release, in nanoseconds, the lock is handed
+/// over to the first waiter. Otherwise a release wakes that waiter, and the quickest thread has the lock.
+const FAIR_NS: u64 = 1_000_000;
 
-/// `ROUNDS`: how often a thread spins before it parks. `FAIR_NS`: once a random time below this has
-/// passed since the last such release, the lock is handed over to the first waiter; otherwise a
-/// release wakes that waiter, and whoever is quickest has the lock.
-pub struct Parking<P: Platform, const ROUNDS: u32, const FAIR_NS: u64> {
+pub struct Parking<P: Platform> {
     state: P::AtomicU32,
     bucket: Box<Line<Guarded<P, Bucket>>>,
 }
@@ -58,10 +52,7 @@ const HAVE: u32 = 2;
 
 impl Bucket {
     /// Whether the lock is to be handed over now.
-    fn is_fair<P: Platform, const FAIR_NS: u64>(&mut self) -> bool {
-        if FAIR_NS == NEVER || FAIR_NS == ALWAYS {
-            return FAIR_NS == ALWAYS;
-        }
+    fn is_fair<P: Platform>(&mut self) -> bool {
         let now = P::now();
         let is_due = now >= self.fair_at;
         if is_due {
@@ -75,7 +66,7 @@ impl Bucket {
     }
 }
 
-impl<P: Platform, const ROUNDS: u32, const FAIR_NS: u64> Parking<P, ROUNDS, FAIR_NS> {
+impl<P: Platform> Parking<P> {
     fn change(&self, from: u32, to: u32, order: Ordering) -> bool {
         self.state.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
     }
@@ -133,7 +124,7 @@ impl<P: Platform, const ROUNDS: u32, const FAIR_NS: u64> Parking<P, ROUNDS, FAIR
     fn release_contended(&self) {
         let woken: Option<&'static Thread<P>> = self.bucket.0.with(|bucket| {
             let first = bucket.waiters.pop_front();
-            let hands_over = first.is_some() && bucket.is_fair::<P, FAIR_NS>();
+            let hands_over = first.is_some() && bucket.is_fair::<P>();
             let rest = if bucket.waiters.is_empty() { 0 } else { PARKED };
             let locked = if hands_over { LOCKED } else { 0 };
             // Release: the section happens before the next one.
@@ -154,7 +145,7 @@ impl<P: Platform, const ROUNDS: u32, const FAIR_NS: u64> Parking<P, ROUNDS, FAIR
     }
 }
 
-impl<P: Platform, const ROUNDS: u32, const FAIR_NS: u64> RwBench for Parking<P, ROUNDS, FAIR_NS> {
+impl<P: Platform> RwBench for Parking<P> {
     fn new() -> Self {
         let bucket = Bucket { waiters: VecDeque::new(), fair_at: 0, random: 1 };
         Self { state: P::AtomicU32::new(0), bucket: Box::new(Line(Guarded::new(bucket))) }

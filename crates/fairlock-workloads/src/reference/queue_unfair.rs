@@ -9,7 +9,7 @@ use super::mcs::{Mcs, Style};
 use super::{SPIN_NS, parked_at};
 use crate::locks::{BenchLock, RwBench};
 
-pub struct UnfairQueue<P: Platform, S: Style<P>> {
+pub struct UnfairQueue<P: Platform, S: Style> {
     /// [`FREE`], [`HELD`], or held with the head of the queue parked: the address of
     /// its thread's record.
     state: P::AtomicUsize,
@@ -19,7 +19,7 @@ pub struct UnfairQueue<P: Platform, S: Style<P>> {
 const FREE: usize = 0;
 const HELD: usize = 1;
 
-impl<P: Platform, S: Style<P>> UnfairQueue<P, S> {
+impl<P: Platform, S: Style> UnfairQueue<P, S> {
     #[inline(always)]
     fn try_acquire(&self) -> bool {
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -68,7 +68,7 @@ impl<P: Platform, S: Style<P>> UnfairQueue<P, S> {
     }
 }
 
-impl<P: Platform, S: Style<P>> RwBench for UnfairQueue<P, S> {
+impl<P: Platform, S: Style> RwBench for UnfairQueue<P, S> {
     fn new() -> Self {
         Self { state: P::AtomicUsize::new(FREE), queue: Mcs::create() }
     }
