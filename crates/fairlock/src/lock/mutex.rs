@@ -55,6 +55,7 @@ impl<P: PooledPlatform> Two<P> {
     /// The calling thread has just taken `held`: the other half, in which it has noted that somebody waits, or that
     /// nobody does.
     fn know(&self) -> u32 {
+        // Acquire, here and where the exchange fails: the name that is found may be followed.
         let mut queue = self.queue.load(Ordering::Acquire);
         loop {
             let next = known(queue);
@@ -76,6 +77,7 @@ impl<P: PooledPlatform> Two<P> {
 
     /// Makes the queue's half what `step` says, as long as it says anything; returns it as it was.
     fn change_queue(&self, step: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
+        // Acquire, here and below: as in `know`.
         let mut queue = self.queue.load(Ordering::Acquire);
         while let Some(next) = step(queue) {
             // Release: a slot is as it should be for a thread that follows its name.
@@ -114,6 +116,7 @@ impl<P: PooledPlatform> Words for Two<P> {
 
     #[inline(always)]
     fn load(&self) -> Word {
+        // Acquire: before the look at the other half. Below: the name that is found may be followed.
         let held = self.held.load(Ordering::Acquire);
         Word::of_halves(held, self.queue.load(Ordering::Acquire))
     }
@@ -208,7 +211,8 @@ impl<P: PooledPlatform> Words for Two<P> {
     }
 
     fn set(&self, flags: Flags) -> Word {
-        // In this order: if the holder is known to know before the flag is set, it sees the flag, as each later one does.
+        // In this order: if the holder is known to know before the flag is set, it sees the flag, as each later one does. Acquire
+        // keeps the order; without it a later holder's `KNOWN` could be seen beside a flag that an earlier one has wiped.
         let queue = match flags.queue() {
             0 => self.queue.load(Ordering::Acquire),
             flags => self.queue.fetch_or(flags, Ordering::AcqRel),

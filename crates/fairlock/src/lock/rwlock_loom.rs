@@ -322,6 +322,9 @@ models! {
         [SHORT short_tenure];
     cancelled_upgrade: [&[Read, Cancel], &[UpgradeCancellable]],
         [SHORT short_tenure, LONG long_tenure];
+    // The reader may still be inside: then the upgrader is counted again.
+    cancelled_upgrade_beside_reader: [&[Read], &[Cancel], &[UpgradeCancellable]],
+        [SHORT short_tenure];
     tried_upgrade_and_fair_release: [&[TryUpgrade, UpgradableFair], &[Read, Write]],
         [SHORT short_tenure, LONG long_tenure];
 
