@@ -218,6 +218,25 @@ impl Drop for Running {
     }
 }
 
+/// Though the threads wake now and then.
+#[test]
+fn a_snapshot_says_that_it_is_a_deadlock() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::of("two orders", folder.path());
+    let said = || {
+        let output = fairlock(&["snapshot", &running.0.id().to_string()]).output().unwrap();
+        (output.status.code(), unwrapped(&String::from_utf8_lossy(&output.stdout)))
+    };
+    let mut all = std::iter::repeat_with(said).take(60);
+    let (_, text) =
+        all.find(|(code, _)| *code == Some(DEADLOCK)).unwrap_or_else(|| panic!("{}", said().1));
+    for words in
+        ["DEADLOCK: ", "holds accounts, waits for journal", "holds journal, waits for accounts"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
 /// By `top` and `snapshot` while it runs, and by `report` after it was killed.
 #[test]
 fn a_program_that_only_writes_a_record_is_read_from_outside() {

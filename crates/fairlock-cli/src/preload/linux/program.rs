@@ -63,8 +63,8 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
     match Image::of(&fs::read(path).ok()?) {
         Image::Dynamic | Image::NoElf => None,
         Image::Static => Some(
-            "is linked statically: nothing can be preloaded, and there will be no report; \
-             link it dynamically, or with libfairlock",
+            "is linked statically: nothing can be preloaded, and only named locks of fairlock and libfairlock are \
+             recorded; link it dynamically, or with libfairlock",
         ),
         Image::Musl => Some(
             "is for musl, and the library needs glibc: it will not be loaded; build the program for glibc",

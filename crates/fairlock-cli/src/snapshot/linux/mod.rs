@@ -61,6 +61,10 @@ fn profile(content: &Content) -> Result<Vec<u8>, Error> {
     pprof::compressed(&types, content.threads.iter().map(sample), now.as_nanos() as u64)
 }
 
+/// The record of named locks is up to a second old. A wait that had gone on for so long then goes on, more likely than not;
+/// of a circle of such waits that is certain.
+const SETTLED_NS: u64 = 100_000_000;
+
 fn of_hold(hold: &HoldNow) -> OfHold {
     OfHold { name: hold.name.clone(), held_ns: hold.held_ns, at: hold.at.clone() }
 }
@@ -120,7 +124,10 @@ impl Looks {
             let before = threads.iter().find(|it| it.tid == tid);
             let now = process.thread(tid, &mut BTreeMap::new());
             let place = |thread: &Thread| (thread.switches, thread.call.clone());
-            before.map(place) == now.as_ref().map(place)
+            let inner = before.map(|it| it.inner);
+            let mut of_thread = recorded.iter().filter(|wait| Some(wait.tid) == inner);
+            of_thread.any(|wait| wait.is_settled && wait.waited_ns >= SETTLED_NS)
+                || before.map(place) == now.as_ref().map(place)
         });
         Ok(Content { pid: process.pid, program: process.program, deadlocks, threads: seen })
     }

@@ -210,7 +210,8 @@ impl Waits<'_> {
             owner,
             waited_ns: Some(wait.waited_ns),
             held_ns,
-            ..seen
+            // Its waiters wake now and then by themselves.
+            timed: seen.timed && !wait.is_settled,
         })
     }
 

@@ -1,5 +1,7 @@
 //! What each thread waits for and holds, by the record of a process that runs.
 
+use fairlock_profile::layout::kind;
+
 use super::Profile;
 use super::stuck::Stuck;
 
@@ -12,6 +14,9 @@ pub struct WaitNow {
     pub address: u64,
     pub is_lock: bool,
     pub waited_ns: u64,
+    /// The lock says itself that its waiter waits on, though that may wake now and then; not if the wait may end
+    /// without a release.
+    pub is_settled: bool,
     /// The thread that holds the lock, and for how long it has at least.
     pub holder: Option<(u32, Option<u64>)>,
 }
@@ -50,6 +55,7 @@ impl Profile {
                     address: seen.lock.address,
                     is_lock: of_lock.is_some(),
                     waited_ns: since(asleep.since_ns),
+                    is_settled: seen.lock.kind == kind::NAMED && !asleep.can_end,
                     holder: of_lock.and_then(held),
                 });
             }
