@@ -163,8 +163,10 @@ impl Pair {
     fn new() -> Self {
         let all: Vec<_> = (0..64).map(|_| Lock::new_const()).collect();
         let place = |lock: &Lock| Shown::<Interrupted>::place(core::ptr::from_ref(lock).addr());
-        let same = |i: &usize| place(&all[*i]) == place(&all[0]);
-        let which = [0, (1..all.len()).find(same).expect("there are 16 places")];
+        let mut pairs =
+            (0..all.len()).flat_map(|later| (0..later).map(move |sooner| [sooner, later]));
+        let same = |&[sooner, later]: &[usize; 2]| place(&all[sooner]) == place(&all[later]);
+        let which = pairs.find(same).expect("there are 16 places");
         which.iter().for_each(|&i| assert!(all[i].show_readers()));
         Self { all, which, kept: Default::default() }
     }
