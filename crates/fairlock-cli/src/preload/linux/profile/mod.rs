@@ -107,12 +107,15 @@ pub fn told(process: u32) -> io::Result<Option<PathBuf>> {
 }
 
 /// The records of a folder that are whole.
-fn paths(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
-    let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
-    let paths = entries.map_err(cannot)?.into_iter().map(|entry| entry.path());
+fn paths(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    let paths = entries.into_iter().map(|entry| entry.path());
     let is_new = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(NAMED[1].as_bytes());
     Ok(paths.filter(|path| !is_new(path)).collect())
+}
+
+fn cannot_read(folder: &Path, error: &io::Error) -> Error {
+    Error::failed(format!("cannot read {}: {error}", folder.display()))
 }
 
 /// What a program and its children recorded.
@@ -173,7 +176,8 @@ impl Profile {
     /// Reads the records of a folder. A file that is no record, or a damaged one, is named and left
     /// out. The process `program` has just ended, if it has.
     pub fn read(folder: &Path, program: u32) -> Result<Self, Error> {
-        Ok(Self::load(paths(folder)?, &mut Files::default(), Some(program)))
+        let paths = paths(folder).map_err(|error| cannot_read(folder, &error))?;
+        Ok(Self::load(paths, &mut Files::default(), Some(program)))
     }
 
     /// Reads a record, or those of a folder; none if there are none. The processes may have ended long ago.
@@ -184,9 +188,13 @@ impl Profile {
         (!paths.is_empty()).then(|| Self::load(paths, &mut Files::default(), None))
     }
 
-    /// The same while the program runs, by one who knows some files already.
+    /// The same while the program runs, by one who knows some files already. The folder may go with the program.
     pub fn look(folder: &Path, files: &mut Files) -> Result<Self, Error> {
-        Ok(Self::load(paths(folder)?, files, None))
+        let paths = match paths(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            paths => paths.map_err(|error| cannot_read(folder, &error))?,
+        };
+        Ok(Self::load(paths, files, None))
     }
 
     /// Reads the record that a process has mapped, and that of its named locks; nothing if it has none yet.
