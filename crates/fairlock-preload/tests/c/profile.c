@@ -206,6 +206,7 @@ static pthread_cond_t the_cond = PTHREAD_COND_INITIALIZER;
 static int ready;
 
 static void *signals(void *unused) {
+    until_it_sleeps();
     CHECK(pthread_mutex_lock(&the_mutex) == 0);
     ready = 1;
     CHECK(pthread_cond_signal(&the_cond) == 0);
@@ -215,6 +216,7 @@ static void *signals(void *unused) {
 
 static void cond(void) {
     pthread_t thread;
+    tid = gettid();
     CHECK(pthread_mutex_lock(&the_mutex) == 0);
     CHECK(pthread_create(&thread, NULL, signals, NULL) == 0);
     while (!ready)
