@@ -18,7 +18,6 @@
 #define READERS 8
 #define OVERTAKES 255
 #include "trace.pml"
-bool left_queue[8];
 #define is_out (!queued[me])
 #define writes(i) (errand[i] == '1')
 #define gives_up may_give_up
@@ -221,9 +220,6 @@ inline remove() {
 }
 
 inline inside() {
-#ifdef TRACE
-    left_queue[me] = false;
-#endif
     if :: writes(me) -> written = true; in_writers++ :: else -> readers++; in_readers++ fi
 }
 
@@ -299,10 +295,11 @@ inline queue_up() {
         :: may_enter(me) -> inside(); got = true
         /* the lock may have become free after the look */
         :: true ->
-#ifdef TRACE    /* a waiter that comes back stands where it stood; a late wake-up may stay */
+#ifdef TRACE    /* a waiter that comes back stands where it stood, or would have: no event tells of an attempt that was over
+                   before it queued; a late wake-up may stay */
             k = count;
             do
-            :: left_queue[me] && k > 0 -> k--; queue[k + 1] = queue[k]
+            :: k > 0 -> k--; queue[k + 1] = queue[k]
             :: true -> break
             od;
             queue[k] = me; k = 0;
@@ -344,9 +341,6 @@ inline leave_queue() {
             appoint(NONE);
             if :: call && MUTANT != 5 -> wake_appointed() :: else fi
         fi;
-#ifdef TRACE
-        left_queue[me] = true;
-#endif
         call = false
     }
 }

@@ -56,6 +56,7 @@ impl<'a> Ongoing<'a> {
     }
 
     /// Forgets the waits that have ended since. So a thread that still waits held what it was seen to hold.
+    #[cfg(all(target_os = "linux", not(miri)))]
     pub(super) fn settle(&mut self) {
         // Acquire: as in `deadlocks`.
         fence(Ordering::Acquire);

@@ -433,6 +433,7 @@ impl Record {
     }
 
     /// Since when threads wait, without a pause.
+    #[cfg(all(target_os = "linux", not(miri)))]
     pub(super) fn waited_since(&self) -> u64 {
         self.waiters.since.load(Ordering::Relaxed)
     }

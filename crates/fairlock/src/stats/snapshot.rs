@@ -125,8 +125,10 @@ pub struct Longest {
     /// [`Snapshot::with_names`].
     pub(super) name: Option<String>,
     /// The number of the thread; see `threads::number_of`.
+    #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "for records"))]
     pub(super) number: usize,
     /// When it ended.
+    #[cfg_attr(not(all(target_os = "linux", not(miri))), allow(dead_code, reason = "for records"))]
     pub(super) until: u64,
 }
 
