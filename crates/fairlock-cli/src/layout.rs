@@ -45,7 +45,7 @@ enum Loses {
     /// `fairlock:` before the names of locks.
     Family,
     /// Its place in the rows: the column moves to a line above them.
-    CodePlace,
+    Place,
     /// Its place in the rows: each of its cells goes to a line of its own.
     Line,
     /// The whole column; lower numbers go first.
@@ -70,7 +70,7 @@ impl Column {
 
     /// A column that says what was run, which can be said once for all rows where it is the same.
     pub fn shared(self) -> Self {
-        Self { loses: Loses::CodePlace, ..self }
+        Self { loses: Loses::Place, ..self }
     }
 
     /// Names of any length.
@@ -212,7 +212,7 @@ impl Table {
 
     /// The next column to move above: one that is the same in all rows, or else the first.
     fn next_shared(&self) -> Option<usize> {
-        let is_shared = |&at: &usize| self.columns[at].loses == Loses::CodePlace;
+        let is_shared = |&at: &usize| self.columns[at].loses == Loses::Place;
         let is_same = |&at: &usize| self.rows.iter().all(|row| row[at] == self.rows[0][at]);
         let shared = || (0..self.columns.len()).filter(is_shared);
         shared().find(is_same).or(shared().next())

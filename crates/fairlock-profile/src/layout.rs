@@ -112,6 +112,11 @@ pub struct Chunk {
     pub used: AtomicU32,
 }
 
+/// What the name of a record of named locks ends with; and behind that, while it is written, [`NEW`].
+pub const NAMED: &str = ".named";
+/// See [`NAMED`].
+pub const NEW: &str = ".new";
+
 /// The kinds of locks, and of what threads wait for that nobody holds.
 pub mod kind {
     /// `PTHREAD_MUTEX_NORMAL`.

@@ -49,7 +49,7 @@ pub(crate) struct TenureClock {
     /// How long each side's last tenure was, if it was given up early; else `u64::MAX`. A side gets
     /// no longer a tenure than the other one used.
     used: [u64; 2],
-    /// What a handoff costs whoever leaves, in nanoseconds, smoothed.
+    /// What a handoff costs the thread that leaves, in nanoseconds, smoothed.
     leaving: u32,
     /// For how long the lock stands free in a handoff, in nanoseconds, smoothed.
     idle: u32,

@@ -40,9 +40,9 @@ pub(crate) struct Modes {
     /// The next sample is the first of its mode, and is not counted: the mode's threads are still
     /// asleep.
     settles: bool,
-    /// What each mode yielded of late; nothing if it has not been tried since the last trial began.
+    /// What each mode yielded lately; nothing if it has not been tried since the last trial began.
     yields: [Yield; 2],
-    /// The rate of the best sample of late, of either mode.
+    /// The rate of the best recent sample, of either mode.
     best: f32,
     /// After so many samples of the better mode the other one is tried,
     left: u16,

@@ -214,7 +214,7 @@ impl<P: Platform> Slot<P> {
         self.holder.begin();
         self.holder.set_queued(0);
         self.queue_lock.enter_child();
-        // Relaxed: whoever uses the slot comes after the caller by other means.
+        // Relaxed: a thread that uses the slot comes after the caller by other means.
         self.process.store(fork::number(), Ordering::Relaxed);
     }
 

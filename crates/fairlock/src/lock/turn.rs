@@ -341,7 +341,7 @@ impl<W: Words> Turns<'_, W> {
         let Some(kind) = next_kind(q) else { return false };
         let urgent = q.waiters.urgent().is_some();
         if urgent {
-            self.lock.close(); // before whoever has the lock can let go
+            self.lock.close(); // before the holder can let go
         }
         // A closed lock stays reserved for the waiter that is next, even if others come.
         if !urgent && self.lock.load().is_closed() && q.next().is_some() {
@@ -379,7 +379,7 @@ impl<W: Words> Turns<'_, W> {
     /// Sets `WAKE_NEXT` for the waiter, which is next and asleep; wakes it if the lock is free, or its holder may not see
     /// the flag.
     fn ask_for(&self, q: &mut Queued<W::P>, waiter: &Waiter<W::P>, wakes: &mut FewWakes<W::P>) {
-        // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
+        // In the same step as seeing the lock taken: the thread that leaves it free sees the flag.
         let word = self.lock.0.set(Flags::WAKE_NEXT);
         if word.may_take_next(waiter.access) || !W::is_seen(word) {
             self.lock.0.clear(Flags::WAKE_NEXT);

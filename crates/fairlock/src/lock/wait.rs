@@ -62,7 +62,7 @@ impl<'a, W: Words> AwakeWriter<'a, W> {
 
 impl<W: Words> Drop for AwakeWriter<'_, W> {
     fn drop(&mut self) {
-        // Whoever takes the lock for writing has cleared it.
+        // A thread that takes the lock for writing has cleared it.
         if self.0.load().has_awake_writer() {
             self.0.0.clear(Flags::AWAKE_WRITER);
         }
@@ -173,7 +173,7 @@ impl<W: Words> Raw<W> {
     fn spin_until_next_look(&self, access: Access, bound_ns: u64, holds_off: bool) -> bool {
         self.0.spin_until(bound_ns, |word| match access {
             _ if holds_off => word.is_written() || !word.has_awake_writer(),
-            // Readers, who do not see a gap between two sections of others either.
+            // Readers, which do not see a gap between two sections of others either.
             Access::Shared => word.is_odd() || self.may_read(word),
             _ => word.is_free(),
         })
@@ -382,7 +382,7 @@ impl<W: Words> Turns<'_, W> {
         let over = now >= watch.end;
         let word = if over { self.lock.close() } else { self.lock.load() };
         let may_take = word.may_take_next(waiter.access);
-        // Where threads take turns, the thread whose turn it is may take the free lock again at once.
+        // Where threads take turns, the thread whose turn it is may take the free lock again immediately.
         let is_left =
             || !word.is_free() || !self.holder().is_in_turns() || self.lock.is_idle(self.holder());
         if may_take && (over || is_left()) {
@@ -522,7 +522,7 @@ impl<W: Words> Turns<'_, W> {
         waiter.thread.parker.park(until, context.interruptible)
     }
 
-    /// Leaves the queue; with the lock, if it can be had at once.
+    /// Leaves the queue; with the lock, if it can be had immediately.
     fn give_up(&self, waiter: &Waiter<W::P>, error: WaitError) -> Result<(), WaitError> {
         let mut wakes = FewWakes::new();
         let taken = self.with_queue(|q| {

@@ -298,7 +298,7 @@ impl Word {
         self.0 & INSIDE == 0
     }
 
-    /// A thread may take the lock in this way past the queue, whoever it is: nobody is in the way but sleeping
+    /// A thread may take the lock in this way past the queue, whichever thread it is: nobody is in the way but sleeping
     /// waiters, and for a reader the lock is free or the readers'.
     #[inline(always)]
     pub(crate) const fn is_stealable(self, access: Access) -> bool {

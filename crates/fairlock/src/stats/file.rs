@@ -19,8 +19,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{format, fs, io, process, thread};
 
 use fairlock_profile::Record;
+use fairlock_profile::layout::{NAMED, NEW};
 
 use crate::platform::{Native, System};
+use crate::system::fork;
 
 /// Signals, as the C library has them.
 type Signals = [u64; 16];
@@ -29,11 +31,6 @@ const SIG_SETMASK: c_int = 2;
 
 unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
-    fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> c_int;
     fn secure_getenv(name: *const c_char) -> *const c_char;
     fn sigfillset(set: *mut Signals) -> c_int;
     fn pthread_sigmask(how: c_int, set: *const Signals, old: *mut Signals) -> c_int;
@@ -71,11 +68,10 @@ pub(super) fn begin(make: fn() -> Option<Record>) {
     }
     let Some(path) = path(None) else { return };
     set_target(make, path, None);
-    // SAFETY: functions that may run at any time until the process has ended, the second one in a child.
-    unsafe {
-        atexit(at_end);
-        pthread_atfork(None, None, Some(in_child));
-    }
+    // SAFETY: a function that may run at any time until the process has ended.
+    unsafe { atexit(at_end) };
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    fork::tell(&IS_TOLD, in_child);
     start();
 }
 
@@ -118,14 +114,14 @@ fn path(parent: Option<u32>) -> Option<PathBuf> {
     let pid = process::id();
     if value.ends_with(b"/") || path.is_dir() {
         let named = |number: u32| match number {
-            0 => path.join(format!("{pid}.named")),
-            _ => path.join(format!("{pid}.{number}.named")),
+            0 => path.join(format!("{pid}{NAMED}")),
+            _ => path.join(format!("{pid}.{number}{NAMED}")),
         };
         return (0..100).map(named).find(|path| fs::symlink_metadata(path).is_err());
     }
     let path = path.to_str().filter(|path| !path.is_empty())?;
     (parent.is_none() || path.contains("%p"))
-        .then(|| format!("{}.named", path.replace("%p", &format!("{pid}"))).into())
+        .then(|| (path.replace("%p", &format!("{pid}")) + NAMED).into())
 }
 
 /// Starts the thread, which gets none of the program's signals.
@@ -178,7 +174,8 @@ fn put(target: &Target, mut record: Record, is_end: bool) -> io::Result<()> {
     if record.stacks().next().is_some() {
         record.read_maps(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
     }
-    let new = target.path.with_extension("named.new");
+    let mut new = target.path.clone().into_os_string();
+    new.push(NEW);
     _ = fs::remove_file(&new);
     let mut file = fs::File::options().write(true).create_new(true).open(&new)?;
     file.write_all(&record.to_bytes())?;

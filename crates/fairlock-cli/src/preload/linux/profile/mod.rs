@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use fairlock_profile::layout::{MAGIC, kind};
+use fairlock_profile::layout::{MAGIC, NAMED, NEW, kind};
 use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
@@ -61,13 +61,10 @@ fn is_record(path: &Path) -> bool {
     open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
 }
 
-/// What the name of a record of named locks ends with, and that of one that is being written.
-const NAMED: [&str; 2] = [".named", ".named.new"];
-
 /// The record of named locks that is beside a record.
 fn named_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(NAMED[0]);
+    name.push(NAMED);
     name.into()
 }
 
@@ -83,7 +80,7 @@ fn named_of(process: u32) -> Option<PathBuf> {
     }
     let is_its = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        name.is_some_and(|name| name.starts_with(&format!("{own}.")) && name.ends_with(NAMED[0]))
+        name.is_some_and(|name| name.starts_with(&format!("{own}.")) && name.ends_with(NAMED))
     };
     // After `exec` there are several: the last one has the longest name.
     let all = paths(&told).ok()?.into_iter().filter(is_its);
@@ -98,19 +95,24 @@ pub fn told(process: u32) -> io::Result<Option<PathBuf>> {
     let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
     let Some(value) = told.filter(|value| !value.is_empty()) else { return Ok(None) };
     let value = Path::new(OsStr::from_bytes(value));
+    Ok(Some(seen_by(process, value)))
+}
+
+/// A path as the process itself sees it, which may be in a container.
+fn seen_by(process: u32, path: &Path) -> PathBuf {
     let process = Path::new("/proc").join(process.to_string());
-    // As the process itself sees it, which may be in a container.
-    Ok(Some(match value.strip_prefix("/") {
+    match path.strip_prefix("/") {
         Ok(rest) => process.join("root").join(rest),
-        Err(_) => process.join("cwd").join(value),
-    }))
+        Err(_) => process.join("cwd").join(path),
+    }
 }
 
 /// The records of a folder that are whole.
 fn paths(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
     let paths = entries.into_iter().map(|entry| entry.path());
-    let is_new = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(NAMED[1].as_bytes());
+    let new = format!("{NAMED}{NEW}");
+    let is_new = |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(new.as_bytes());
     Ok(paths.filter(|path| !is_new(path)).collect())
 }
 
@@ -201,10 +203,7 @@ impl Profile {
     pub fn mapped(process: u32, files: &mut Files) -> Self {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         let shared = maps.lines().filter(|line| line.contains(" rw-s "));
-        // As the process itself sees it, which may be in a container.
-        let path = |line: &str| {
-            Some(PathBuf::from(format!("/proc/{process}/root{}", &line[line.find('/')?..])))
-        };
+        let path = |line: &str| Some(seen_by(process, Path::new(&line[line.find('/')?..])));
         let paths = shared.filter_map(path).chain(named_of(process));
         Self::load(paths.filter(|path| is_record(path)).collect::<BTreeSet<_>>(), files, None)
     }
