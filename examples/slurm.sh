@@ -2,7 +2,7 @@
 # A sweep of `fairlock sim` over a Slurm cluster, one array task a part:
 #
 #     sbatch examples/slurm.sh
-#     fairlock merge part*.json --json whole.json    # when all tasks have ended
+#     sim-score merge part*.json --json whole.json    # when all tasks have ended
 #
 # The number of parts is that of the array. Each task simulates on the CPUs it is given.
 #SBATCH --job-name=fairlock-sim

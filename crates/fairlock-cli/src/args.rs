@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -9,14 +8,13 @@ use clap_complete::Shell;
 use crate::compare::CompareFlags;
 use crate::doctor::DoctorFlags;
 use crate::flags::Flags;
-use crate::names::Name;
 use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
-use crate::sim::flags::SimFlags;
+use crate::sim::SimArguments;
 use crate::snapshot::{self, SnapshotFlags};
 use crate::torture::TortureFlags;
 use crate::units::lasting;
-use crate::{json, names, sim, torture};
+use crate::{json, names, torture};
 
 /// Measures and compares locks.
 ///
@@ -51,23 +49,7 @@ pub enum Command {
     /// Simulate published runs, on the machines they were published for: handoff,
     /// reader-spin, direct-io, batch, range; and think, spread, idle, condvar; all. Or a scenario,
     /// FILE.toml
-    Sim {
-        /// Which workloads
-        #[arg(value_name = "WORKLOAD", value_parser = Name::of(sim::workloads),
-              hide_possible_values = true)]
-        workloads: Vec<String>,
-        #[command(flatten)]
-        flags: SimFlags,
-    },
-    /// Join the JSON files of `sim --shard 1/N` to `N/N`
-    Merge {
-        /// The parts, all of one command
-        #[arg(value_name = "PART", required = true)]
-        parts: Vec<PathBuf>,
-        /// Also write the whole to this file, as JSON; `-` is stdout, and the table goes to stderr
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-    },
+    Sim(SimArguments),
     /// Say what changed between two results by more than their runs vary, or between two profiles
     /// of a program
     Compare {
@@ -128,7 +110,7 @@ pub enum Command {
     },
     /// Print the schema of the JSON files (JSON Schema, 2020-12)
     Schema {
-        /// Which: of bench, sim and merge, of run, of run --compare, of snapshot, or of torture
+        /// Which: of bench and sim, of run, of run --compare, of snapshot, or of torture
         #[arg(value_name = "OF", default_value = "results")]
         of: Document,
     },

@@ -21,10 +21,9 @@ fn refused(args: &[&str], code: i32, mend: &str) {
     assert!(output.stdout.is_empty(), "{args:?}");
 }
 
-const SUBCOMMANDS: [&str; 13] = [
+const SUBCOMMANDS: [&str; 12] = [
     "bench",
     "sim",
-    "merge",
     "compare",
     "report",
     "doctor",
@@ -52,7 +51,6 @@ fn what_is_left_out_is_named() {
     for (args, mend) in [
         (&["bench"][..], "name a workload: handoff,"),
         (&["sim"], "name a workload to simulate: handoff,"),
-        (&["merge"], "fairlock merge needs PART...; see `fairlock merge --help`"),
         (&["compare"], "fairlock compare needs BEFORE.json and AFTER.json; see `fairlock compare"),
         (&["compare", "a.json"], "fairlock compare needs AFTER.json;"),
         (&["report"], "fairlock report needs RESULT.json...;"),
@@ -208,7 +206,6 @@ fn a_file_that_is_no_result_is_refused_by_all_that_read_results() {
         for args in [
             &["report", file][..],
             &["compare", file, file],
-            &["merge", file],
             &["bench", "handoff", "--baseline", file],
             &["sim", "handoff", "--real", file],
         ] {
@@ -265,7 +262,6 @@ fn what_is_read_is_not_overwritten_nor_one_output_by_another() {
     refused(&["report", &measured, "-o", &measured], 2, "there is no format 'json'");
     refused(&["report", &measured, "-o", &same, "--format", "csv"], 2, another);
     refused(&["sim", "handoff", "--real", &measured, "--json", &same], 2, another);
-    refused(&["merge", &measured, "--json", &same], 2, another);
     refused(&["bench", "handoff", "--baseline", &measured, "--json", &same], 2, another);
     assert_eq!(fs::read_to_string(&measured).unwrap(), MEASURED);
     let (machine, scenario) = (path("machine.toml"), path("scenario.toml"));
@@ -298,7 +294,6 @@ fn a_result_for_another_command_and_a_lock_not_in_it_are_named() {
     let file = folder.path().join("measured.json");
     fs::write(&file, MEASURED).unwrap();
     let file = file.to_str().unwrap();
-    refused(&["merge", file], 2, "was measured: give a file of `fairlock sim");
     let (locks, mend) = ("rwlock,nosuch", "no lock 'nosuch': there are fairlock:rwlock");
     refused(&["report", file, "--locks", locks, "-o", "-"], 2, mend);
     let compared = fairlock(&["compare", file, file]);

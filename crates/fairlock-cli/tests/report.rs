@@ -235,14 +235,14 @@ fn a_page_is_named_after_all_machines_and_programs_in_it() {
 }
 
 #[test]
-fn a_simulated_run_has_what_was_published_and_the_judgement() {
+fn a_simulated_run_has_what_was_published() {
     let folder = Folder::new();
     let json = folder.path("sim.json");
     let args = ["sim", "handoff", "--case", "sleep", "--duration", "2ms", "--json"];
     let output = fairlock(&[&args[..], &[json.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = folder.text(&[&json], "page.html", &[]);
-    for said in ["handoff: sleep, on ", "x base, publ.", "Judgement", "starved 28 of 60"] {
+    for said in ["handoff: sleep, on ", "x base, publ."] {
         assert!(page.contains(said), "{said}: {page}");
     }
 }

@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 use super::columns::Table;
-use super::group::{Group, Measured, shared};
+use super::group::{Group, shared};
 use super::pictures::{self, Picture};
 use super::program::Program;
 use super::svg::{SHEET, escaped};
@@ -103,13 +103,6 @@ fn of_group(group: &Group<'_>) -> Section {
         escaped(&group.source.origin())
     );
     body += &figures(&pictures::all(group));
-    let judged = crate::sim::judged(group.all.iter().flat_map(Measured::rows));
-    if !judged.is_empty() {
-        let judged = escaped(&judged);
-        body += &format!(
-            "<details><summary>Judgement</summary><pre tabindex=\"0\">{judged}</pre></details>\n"
-        );
-    }
     Section { title: group.title(), body, tables: vec![("Table".to_owned(), Table::of(group))] }
 }
 

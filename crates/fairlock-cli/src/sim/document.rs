@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::score::Score;
 use super::shard::Shard;
 use crate::row::{Row, with_names_of_today};
 
@@ -22,9 +21,6 @@ pub struct Document {
     pub grid: Part,
     #[serde(deserialize_with = "with_names_of_today")]
     pub rows: Vec<Row>,
-    /// How near the rows come to what was published.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scores: Vec<Score>,
 }
 
 /// The `machine` object of simulated results; each row has the name of its own machine.

@@ -87,7 +87,7 @@ pub struct SimFlags {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RUNS)))]
     pub seeds: u32,
     /// Also simulate with each unknown of machine and run lower and higher than assumed (hold,
-    /// wake-up latencies, the gap between operations), and judge over all of them
+    /// wake-up latencies, the gap between operations)
     #[arg(long, conflicts_with = "real")]
     pub unknowns: bool,
     /// Simulate beside this many busy loops, in threads of their own
@@ -107,7 +107,7 @@ pub struct SimFlags {
     /// the machine two_cpu: a file of `fairlock bench handoff batch --json FILE`
     #[arg(long, value_name = "FILE", conflicts_with_all = CHOICES)]
     pub real: Option<PathBuf>,
-    /// Simulate only part I of N of the cells; `fairlock merge` joins the parts
+    /// Simulate only part I of N of the cells; `sim-score merge` joins the parts
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
     /// Also write a timeline of the one simulation to this file, for ui.perfetto.dev:

@@ -1,49 +1,58 @@
 //! `fairlock sim`: the published runs, simulated on the machines they were published for, beside
-//! the published figures. `fairlock merge` joins parts of such results, and `fairlock machines`
-//! shows the machines.
+//! the published figures. `fairlock machines` shows the machines.
 
 pub mod compare;
-mod document;
+pub mod document;
 pub mod flags;
 mod grid;
-mod judge;
 pub mod machines;
-pub mod merge;
-mod null;
-mod order;
 mod plan;
 mod pool;
-mod published;
+pub mod published;
 mod real;
-mod rows;
-mod score;
+pub mod rows;
 mod shard;
-mod table;
-mod unknowns;
+pub mod table;
+pub mod unknowns;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+use clap::Args;
 
 pub use fairlock_workloads::simulated::locks;
 use fairlock_workloads::simulated::trace::Recorder;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{SCHEMA, Target, VERSION};
-use crate::output::{Page, both, complain};
+use crate::names::Name;
+use crate::output::{both, complain};
 use crate::row::runs::rows_with_runs;
-use crate::row::{Row, relate};
+use crate::row::{self, Row};
 use crate::runner::Measured;
 pub use document::canonical;
 use document::{Document, Part, Simulated};
 use flags::SimFlags;
 use plan::Plan;
-pub use plan::workloads;
 use real::RealRun;
-use rows::Rows;
-use shard::Shard;
 
-/// Simulates the named workloads.
-pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
+/// What to simulate, and how.
+#[derive(Args)]
+pub struct SimArguments {
+    /// Which workloads
+    #[arg(value_name = "WORKLOAD", value_parser = Name::of(plan::workloads),
+          hide_possible_values = true)]
+    pub workloads: Vec<String>,
+    #[command(flatten)]
+    pub flags: SimFlags,
+}
+
+/// Simulates the named workloads, and shows `more` below the tables of the rows.
+pub fn sim(
+    arguments: &SimArguments,
+    more: impl FnOnce(&[Row]) -> String,
+) -> Result<ExitCode, Error> {
+    let SimArguments { workloads, flags } = arguments;
     let real = flags.real.as_deref().map(RealRun::load).transpose()?;
     let plan = plan::plan(workloads, flags, real.as_ref())?;
     let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
@@ -67,9 +76,33 @@ pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
         outcome.measured.iter().flat_map(|(number, measured)| rows_of(*number, measured)).collect();
     compare::attach(&mut rows, real.as_ref());
     let page = Target::page_beside(&[&target, &trace]);
-    let whole = Whole { command: document::command(), cells: count, shard: flags.shard };
-    let code = finish(rows, whole, outcome.interrupted, page, target);
-    both(traced, code)
+    let interrupted = outcome.interrupted;
+    relate(&mut rows);
+    let shown = page.show(&(table::tables(&rows, page.width()) + &more(&rows)));
+    let failed = rows.iter().any(|row| row.error.is_some());
+    let grid = Part { cells: count, shard: flags.shard };
+    let kept = target.map_or(Ok(()), |target| {
+        target.write(&Document {
+            schema: SCHEMA.to_owned(),
+            version: VERSION.to_owned(),
+            machine: Simulated { simulated: true },
+            command: document::command(),
+            interrupted,
+            grid,
+            rows,
+        })
+    });
+    // What cannot be shown is kept all the same, and the other way round.
+    both(traced, both(shown, kept))?;
+    Ok(if interrupted {
+        complain("interrupted; what was finished is shown");
+        ExitCode::from(INTERRUPTED)
+    } else if failed {
+        complain("some simulations failed; see the lines that begin with 'failed:'");
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// The recorder of a timeline, and the file that the timeline goes to.
@@ -84,59 +117,14 @@ fn timeline(file: &Path, plan: &Plan) -> Result<(Recorder, Target), Error> {
     Ok((Recorder::default(), Target::new("--trace", file)?))
 }
 
-/// The grid that rows are of, or the part of it.
-struct Whole {
-    command: String,
-    cells: usize,
-    shard: Option<Shard>,
-}
-
-/// Sets rows in relation to each other, shows and keeps them.
-fn finish(
-    mut rows: Vec<Row>,
-    whole: Whole,
-    interrupted: bool,
-    page: Page,
-    target: Option<Target>,
-) -> Result<ExitCode, Error> {
-    let Whole { command, cells, shard } = whole;
-    relate(&mut rows);
-    compare::relate(&mut rows);
-    let shown = page.show(&table::tables(&rows, page.width()));
-    let failed = rows.iter().any(|row| row.error.is_some());
-    let kept = target.map_or(Ok(()), |target| {
-        target.write(&Document {
-            schema: SCHEMA.to_owned(),
-            version: VERSION.to_owned(),
-            machine: Simulated { simulated: true },
-            command,
-            interrupted,
-            grid: Part { cells, shard },
-            scores: table::of_workloads(&rows).iter().flat_map(null::scores).collect(),
-            rows,
-        })
-    });
-    // What cannot be shown is kept all the same, and the other way round.
-    both(shown, kept)?;
-    Ok(if interrupted {
-        complain("interrupted; what was finished is shown");
-        ExitCode::from(INTERRUPTED)
-    } else if failed {
-        complain("some simulations failed; see the lines that begin with 'failed:'");
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+/// Sets the rows of a whole grid, or of a part of it, in relation to each other and to what was published.
+pub fn relate(rows: &mut [Row]) {
+    row::relate(rows);
+    compare::relate(rows);
 }
 
 /// The rows of a cell, with the figures of each seed.
 fn rows_of(number: usize, measured: &Measured) -> Vec<Row> {
     let rows = rows_with_runs(measured).into_iter();
     rows.map(|(row, by_seed)| Row { cell: Some(number), by_seed, ..row }).collect()
-}
-
-/// How rows of one workload agree with what was published; nothing if they were not simulated.
-pub fn judged<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
-    let rows = Rows::of(rows.filter(|row| row.machine.is_some()));
-    rows.all().first().map_or_else(String::new, |row| judge::judgement(row.workload, &rows))
 }

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use super::compare::{is_real, is_relative};
-use super::judge::{free_while_waited, judgement, over_unknowns};
-use super::rows::Rows;
+use super::rows::{Rows, describe};
 use super::unknowns::is_varied;
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
@@ -21,7 +20,7 @@ pub fn of_workloads(rows: &[Row]) -> Vec<Rows<'_>> {
     Workload::ALL.into_iter().map(|workload| Rows::of(rows.iter().filter(of(workload)))).collect()
 }
 
-/// The tables of all workloads in `rows`, at most `width` wide, each with its judgement.
+/// The tables of all workloads in `rows`, at most `width` wide.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
@@ -43,13 +42,9 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         });
         out.push_str(&lengths(rows.iter()));
         out.push('\n');
-        out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
         out.push_str(&long_waits(rows.all(), width));
         out.push_str(&events(rows.all(), width));
-        if rows.all().len() < all.all().len() {
-            out.push_str(&over_unknowns(&all));
-        }
         for row in all.iter().filter(|row| row.error.is_some()) {
             let why = row.error.as_deref().unwrap_or_default();
             let threads = several(row.threads, "thread");
@@ -58,6 +53,27 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Says for how much of the time each lock was free and waited for.
+fn free_while_waited(rows: &Rows<'_>, out: &mut String) {
+    const LITTLE: f64 = 0.01;
+    for lock in locks(rows.iter()) {
+        let of_lock = rows.iter().filter(|row| row.lock == lock);
+        let cells: Vec<(f64, &Row)> =
+            of_lock.filter_map(|row| Some((row.figures.free_while_waited?, row))).collect();
+        let Some((most, worst)) = cells.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            continue;
+        };
+        let much = cells.iter().filter(|(share, _)| *share > LITTLE).count();
+        out.push_str(&format!(
+            "free while waited for, {lock}: more than 1 % of the time in {much} of {}, at most \
+             {} ({})\n",
+            several(cells.len(), "cell"),
+            percent(*most),
+            describe(worst),
+        ));
+    }
 }
 
 /// The table of rows that have both sides together: a line for each configuration, with the locks
@@ -236,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_judgements_grow_as_the_rows_do() {
+    fn tables_grow_as_the_rows_do() {
         for workload in [Workload::Handoff, Workload::ReaderSpin, Workload::Batch, Workload::Range]
         {
             for published_as in ["a column", REAL] {
@@ -248,13 +264,13 @@ mod tests {
                         if row.lock == "std" {
                             let (base, _) = baseline(row).unwrap();
                             row.lock = base.to_owned();
-                            // All others disagree with it.
+                            // All others differ from it.
                             row.comparison.published = Some(9.0);
                         }
                     }
                     relate(rows);
                     let lines = tables(rows, None).lines().count();
-                    assert!(lines > rows.len() / 3, "{lines} lines");
+                    assert!(lines > rows.len() / 6, "{lines} lines");
                 });
             }
         }

@@ -1,23 +1,16 @@
-//! `fairlock merge`: the parts of a simulated grid, joined.
+//! The parts of a simulated grid, joined.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use serde::Deserialize;
+use fairlock_cli::simulated::{Document, Part, Row, Target, relate};
 
-use super::Whole;
-use super::document::Document;
 use crate::error::Error;
-use crate::json::{SCHEMA, Target};
-use crate::results::Machine;
-use crate::row::Row;
-use crate::written::Written;
+use crate::load;
 
-/// Joins the parts, prints what the whole would have printed, and writes it.
-pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> {
-    let target = json.map(|file| Target::new("--json", file)).transpose()?;
-    let read = || files.iter().map(PathBuf::as_path);
-    target.iter().try_for_each(|target| target.check_spares(read()))?;
+/// Joins the parts, and writes what the whole would have been, to the byte.
+pub fn merge(files: &[PathBuf], json: &Path) -> Result<(), Error> {
+    let target = Target::new("--json", json)?;
+    target.check_spares(files.iter().map(PathBuf::as_path))?;
     let parts: Vec<Document> = files.iter().map(|file| load(file)).collect::<Result<_, _>>()?;
     let (first, name) = (&parts[0], files[0].display());
     for (part, file) in parts.iter().zip(files).skip(1) {
@@ -49,26 +42,15 @@ pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> 
     if !missing.is_empty() {
         return Err(Error::failed(incomplete(&parts, &missing)));
     }
-    let command = first.command.clone();
-    let mut rows: Vec<Row> = parts.into_iter().flat_map(|part| part.rows).collect();
+    let grid = Part { cells: origin.len(), shard: None };
+    let mut parts = parts.into_iter();
+    let first = parts.next().expect("there is one part at least");
+    let mut rows: Vec<Row> = first.rows;
+    rows.extend(parts.flat_map(|part| part.rows));
     // Sorting keeps the order of rows within a cell.
     rows.sort_by_key(|row| row.cell);
-    let whole = Whole { command, cells: origin.len(), shard: None };
-    super::finish(rows, whole, false, Target::page_beside(&[&target]), target)
-}
-
-fn load(file: &Path) -> Result<Document, Error> {
-    const BY: &str = "`fairlock sim … --json FILE`";
-    /// What any result has.
-    #[derive(Deserialize)]
-    struct Origin {
-        machine: Machine,
-    }
-    let written = Written::read(file, BY)?;
-    if written.document::<Origin>(SCHEMA)?.machine.simulated {
-        return written.document(SCHEMA);
-    }
-    Err(Error::usage(format!("{} was measured: give a file of {BY}", file.display())))
+    relate(&mut rows);
+    target.write(&Document { grid, rows, interrupted: false, ..first })
 }
 
 /// The cells of a part, each once.

@@ -3,16 +3,16 @@
 
 use std::collections::HashMap;
 
-use super::compare::{is_real, is_relative};
-use super::null::{self, side_of};
-use super::rows::{Rows, describe};
-use super::{order, published};
+use fairlock_cli::simulated::{
+    Figures, Row, Rows, batches_of_few_threads, count, describe, immediate_fewer, is_real,
+    is_relative, latency_ns, locks, ops_of_a_thread, or_dash, range, several, sizes_of_ranges,
+    time, two_digits,
+};
+
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Figures, Row, locks};
+use crate::null::{self, side_of};
+use crate::order;
 use crate::stats::spearman;
-use crate::table::claims;
-use crate::units::{count, range, several, two_digits};
-use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the published or measured one.
 const WITHIN: f64 = 1.5;
@@ -36,14 +36,14 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
         Workload::Batch => {
             order::of_columns(rows, &mut out);
             of_the_unfair(rows, &mut out);
-            out.push_str(&claims::batches_of_few_threads(rows.all()));
+            out.push_str(&batches_of_few_threads(rows.all()));
         }
         Workload::DirectIo => latencies(rows, &mut out),
         Workload::Range => {
             signs(rows, &mut out);
             scaling(rows, &mut out);
             if rows.iter().any(|row| row.comparison.published.is_some()) {
-                out.push_str(&claims::sizes_of_ranges(rows.all()));
+                out.push_str(&sizes_of_ranges(rows.all()));
             }
         }
         _ => {}
@@ -223,7 +223,7 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
             out.push_str(&format!(", throughput loss {loss} %"));
         }
         out.push('\n');
-        ops_of_a_thread(row, out);
+        slowest_and_fastest(row, out);
     }
     if rows.iter().any(|row| is_relative(row) && row.comparison.published.is_some()) {
         out.push_str(
@@ -235,8 +235,8 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
 }
 
 /// The slowest and the fastest thread beside those of the publication.
-fn ops_of_a_thread(row: &Row, out: &mut String) {
-    let Some((fewest, most)) = published::ops_of_a_thread(row) else { return };
+fn slowest_and_fastest(row: &Row, out: &mut String) {
+    let Some((fewest, most)) = ops_of_a_thread(row) else { return };
     let ours = |of: fn(&Figures) -> Option<u64>| {
         range(row.by_seed.iter().filter_map(of).map(|n| n as f64), |n| count(n as u64))
     };
@@ -246,7 +246,7 @@ fn ops_of_a_thread(row: &Row, out: &mut String) {
         row.lock,
         ours(|f| f.min_ops),
         ours(|f| f.max_ops),
-        table::or_dash(row.window_ns, units::time),
+        or_dash(row.window_ns, time),
         count(fewest),
         count(most),
     ));
@@ -264,7 +264,7 @@ fn immediate(rows: &Rows<'_>, out: &mut String) {
             describe(row),
             range(fewer, |ratio| format!("{ratio:.*}", digits(ratio))),
         ));
-        if let Some(published) = published::immediate_fewer(row) {
+        if let Some(published) = immediate_fewer(row) {
             out.push_str(&format!("; published (section not given): {published:.0}"));
         }
         out.push('\n');
@@ -303,7 +303,7 @@ fn against_best(rows: &Rows<'_>, out: &mut String) {
         out.push_str(&format!(
             "{lock}, in relation to the best published lock: at worst {}, {}\n",
             range(lowest, two_digits),
-            table::or_dash(worst, |row| row.served(&threads(row).to_string()))
+            or_dash(worst, |row| row.served(&threads(row).to_string()))
         ));
         for row in of_lock {
             let ratios: Vec<f64> = (0..rows.seeds).filter_map(|seed| ratio(row, seed)).collect();
@@ -334,38 +334,17 @@ fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
     }
 }
 
-/// Says for how much of the time each lock was free and waited for.
-pub fn free_while_waited(rows: &Rows<'_>, out: &mut String) {
-    const LITTLE: f64 = 0.01;
-    for lock in locks(rows.iter()) {
-        let of_lock = rows.iter().filter(|row| row.lock == lock);
-        let cells: Vec<(f64, &Row)> =
-            of_lock.filter_map(|row| Some((row.figures.free_while_waited?, row))).collect();
-        let Some((most, worst)) = cells.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
-            continue;
-        };
-        let much = cells.iter().filter(|(share, _)| *share > LITTLE).count();
-        out.push_str(&format!(
-            "free while waited for, {lock}: more than 1 % of the time in {much} of {}, at most \
-             {} ({})\n",
-            several(cells.len(), "cell"),
-            units::percent(*most),
-            describe(worst),
-        ));
-    }
-}
-
 /// `direct-io`: the median latency of a write, beside the published latency.
 fn latencies(rows: &Rows<'_>, out: &mut String) {
     for row in rows.iter() {
-        let Some(published) = published::latency_ns(row) else { continue };
+        let Some(published) = latency_ns(row) else { continue };
         let ours = row.by_seed.iter().filter_map(|f| f.latency_p50_ns.map(|ns| ns as f64));
         out.push_str(&format!(
             "latency of a write, {}, {}: {}; published {}\n",
             describe(row),
             row.lock,
-            range(ours, |ns| units::time(ns as u64)),
-            units::time(published as u64),
+            range(ours, |ns| time(ns as u64)),
+            time(published as u64),
         ));
     }
 }
@@ -456,16 +435,14 @@ pub fn over_unknowns(rows: &Rows<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compare::relate;
+    use fairlock_cli::simulated::{Comparison, REAL, relate};
+
     use super::*;
-    use crate::row::{Comparison, REAL};
 
     #[test]
     fn what_was_disturbed_or_differs_by_more_counts_apart() {
         let cell = |ours: f64, measured: [f64; 3], disturbed, lock: &str, threads| {
-            let cell = crate::row::tests::measured(lock, Case::Write, None, Some([1, 1]));
-            let mut row = crate::row::rows(&[cell]).remove(0);
-            row.threads = threads;
+            let mut row = crate::tests::row("handoff", "sleep", lock, "write", threads);
             row.figures.ops_per_s = Some(ours);
             row.by_seed = vec![Figures { ops_per_s: Some(ours), ..Figures::default() }];
             let [min, median, max] = measured;

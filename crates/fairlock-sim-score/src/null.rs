@@ -3,14 +3,13 @@
 
 use std::fmt::Write as _;
 
-use super::compare::{baseline, is_relative};
-use super::published;
-use super::rows::Rows;
-use super::score::{Null, Score};
+use fairlock_cli::simulated::{
+    Row, Rows, baseline, is_relative, latency_ns, range, several, two_digits,
+};
+
 use crate::cell::Workload;
-use crate::row::Row;
+use crate::score::{Null, Score};
 use crate::stats::spearman;
-use crate::units::{range, several, two_digits};
 
 /// What is further off than this counts as this far off: a lock that got nothing done is infinitely
 /// far off, and would leave nothing to say of the others.
@@ -58,7 +57,7 @@ impl Null {
             Self::AllEqual => Some((figure(row)? / figure(plain)?, 1.0)),
             Self::PlainLock if is_relative(row) => None,
             Self::PlainLock => figure(row).zip(figure(plain)),
-            Self::PlainLatency => published::latency_ns(row).zip(published::latency_ns(plain)),
+            Self::PlainLatency => latency_ns(row).zip(latency_ns(plain)),
         }
     }
 }
@@ -146,7 +145,6 @@ fn score(null: Null, cells: &[&Pair<'_>], load: &Option<String>, seeds: usize) -
         machine: first.row.machine.clone().unwrap_or_default(),
         load: load.clone(),
         null,
-        plain_lock: first.plain.lock.clone(),
         cells: cells.len(),
         log_error,
         log_error_of_null,
@@ -203,10 +201,10 @@ pub fn in_words(scores: &[Score]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fairlock_cli::simulated::Figures;
+
     use super::*;
-    use crate::cell::Case;
-    use crate::row::tests::mix;
-    use crate::row::{Figures, rows};
+    use crate::tests::row;
 
     /// Two locks with 1, 20 and 100 pauses, published at these rates; ours have the others, with
     /// two seeds.
@@ -215,15 +213,13 @@ mod tests {
         for ((published, ours), pauses) in published.into_iter().zip(ours).zip([1, 20, 100]) {
             for (at, lock) in ["fairlock:reader_spin_always", "fairlock:handoff"].iter().enumerate()
             {
-                let mut of_lock: Vec<Row> = rows(&mix(lock, [1, 1], [1, 1])).into_iter().collect();
-                of_lock.retain(|row| row.case == Case::Mixed && row.side == crate::cell::Side::All);
-                let row = &mut of_lock[0];
+                let mut row = row("reader-spin", "mixed", lock, "all", 2);
                 row.machine = Some("a machine".to_owned());
                 row.cs_load = Some(pauses);
                 row.comparison.published = Some(published[at]);
                 let seed = Figures { ops_per_s: Some(ours[at]), ..Figures::default() };
                 row.by_seed = vec![seed.clone(), seed];
-                all.extend(of_lock);
+                all.push(row);
             }
         }
         scores(&Rows::of(&all))

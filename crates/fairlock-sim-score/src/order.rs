@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::compare::is_real;
-use super::rows::{Rows, describe};
-use crate::row::Row;
+use fairlock_cli::simulated::{Row, Rows, describe, is_real, several, two_digits};
+
 use crate::stats::spearman;
-use crate::units::{several, two_digits};
 
 /// The rows, those of each configuration together.
 fn configurations<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
