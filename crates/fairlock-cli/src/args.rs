@@ -14,7 +14,7 @@ use crate::sim::SimArguments;
 use crate::snapshot::{self, SnapshotFlags};
 use crate::torture::TortureFlags;
 use crate::units::lasting;
-use crate::{json, names, torture};
+use crate::{names, results, torture};
 
 /// Measures and compares locks.
 ///
@@ -148,7 +148,7 @@ impl Document {
     /// As JSON Schema.
     pub fn schema(self) -> &'static [u8] {
         match self {
-            Self::Results => json::SCHEMA_FILE,
+            Self::Results => results::SCHEMA_FILE,
             Self::Profile => preload::document::SCHEMA_FILE,
             Self::Compared => preload::document::COMPARED_FILE,
             Self::Snapshot => snapshot::document::SCHEMA_FILE,

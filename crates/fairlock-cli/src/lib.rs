@@ -25,24 +25,17 @@ mod compare;
 mod completions;
 mod doctor;
 mod flags;
-mod json;
-mod layout;
-mod machine;
 mod man;
 mod names;
-mod output;
 mod plan;
-mod preload;
 mod report;
 mod results;
 mod row;
 mod runner;
 mod screen;
 mod sim;
-mod snapshot;
 mod table;
 mod torture;
-mod units;
 mod usage;
 mod written;
 
@@ -50,19 +43,20 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use fairlock_profiler::{self as preload, snapshot};
 #[cfg(test)]
 use fairlock_testing as _; // the watchdog
+use fairlock_text::{bootstrap, json, layout, machine, output, units};
 use fairlock_workloads::{
-    cell, clock, direct_file, disturbance, error, interference, locks, measure, peers, stats,
-    workload,
+    cell, clock, direct_file, disturbance, error, interference, locks, measure, stats, workload,
 };
 
 /// What `sim-score` judges simulated results with: rows, what was published of them, and text.
 #[doc(hidden)]
 pub mod simulated {
-    pub use crate::json::{SCHEMA, Target};
+    pub use crate::json::Target;
     pub use crate::output::Page;
-    pub use crate::results::Machine;
+    pub use crate::results::{Machine, SCHEMA};
     pub use crate::row::{Comparison, Figures, REAL, Row, locks};
     pub use crate::sim::compare::{baseline, is_real, is_relative};
     pub use crate::sim::document::{Document, Part};

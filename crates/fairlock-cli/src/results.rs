@@ -3,15 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::json::SCHEMA;
 use crate::machine::peer;
+use crate::output::canonical;
 use crate::row::{Row, with_names_of_today};
-use crate::sim::canonical;
 use crate::units::several;
 use crate::written::{RESULTS, Written};
+
+/// What results are.
+#[derive(Serialize)]
+pub struct Rows<'a> {
+    pub rows: &'a [Row],
+}
+
+/// The schema's name.
+pub const SCHEMA: &str = "fairlock/1";
+
+/// What a document may have in it, as JSON Schema.
+pub const SCHEMA_FILE: &[u8] = include_bytes!("../data/schema/fairlock-1.json");
 
 /// A file of results: of `bench`, `sim` or the main job.
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! What changed between two results: by lock, and by cell.
 
-use super::bootstrap::{Estimate, Sum, variance_of_mean};
+use crate::bootstrap::{Estimate, Sum, variance_of_mean};
 use crate::cell::Workload;
 use crate::locks::is_peer;
 use crate::row::{Index, Row, locks, whole};

@@ -1,7 +1,6 @@
 //! `fairlock compare`, and `fairlock bench --baseline`: what changed between two results by more
 //! than the runs differ among themselves; or between two profiles of a program.
 
-pub mod bootstrap;
 mod change;
 mod profiles;
 
@@ -10,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::bootstrap::Estimate;
 use crate::error::{Error, FAILED};
 use crate::layout::{Column, Table, or_dash};
 use crate::locks::is_peer;
@@ -19,7 +19,6 @@ use crate::results::{Machine, Results, origin};
 use crate::row::Row;
 use crate::row::runs::MOST_RUNS;
 use crate::written::Written;
-use bootstrap::Estimate;
 use change::{Comparison, LockChange, in_percent, is_change};
 
 /// What to compare.

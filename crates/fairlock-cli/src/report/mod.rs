@@ -320,8 +320,9 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::cell::{CellReport, SideReport, Times};
-    use crate::json::{Document, Rows, SCHEMA};
+    use crate::json::Document;
     use crate::machine::Machine;
+    use crate::results::{Rows, SCHEMA};
     use crate::runner::Measured;
     use crate::workload::random::Random;
     use crate::{plan, row};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::shard::Shard;
+use crate::output::canonical;
 use crate::row::{Row, with_names_of_today};
 
 /// The whole document. It depends on the command line alone, not on the machine that simulated it.
@@ -41,35 +42,4 @@ pub struct Part {
 /// The command line without the flags that change no result.
 pub fn command() -> String {
     canonical(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
-}
-
-/// The command line of these words behind the program's name, without the flags that change no
-/// result.
-pub fn canonical(words: impl Iterator<Item = String>) -> String {
-    const ELSEWHERE: [&str; 5] = ["--json", "--shard", "--trace", "--pprof", "--folded"];
-    let mut kept = vec!["fairlock".to_owned()];
-    let mut words = words;
-    while let Some(word) = words.next() {
-        match word.split_once('=') {
-            Some((flag, _)) if ELSEWHERE.contains(&flag) => {}
-            None if ELSEWHERE.contains(&word.as_str()) => {
-                words.next();
-            }
-            _ => kept.push(word),
-        }
-    }
-    kept.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_leaves_out_where_results_go() {
-        let of = |line: &str| canonical(line.split(' ').map(str::to_owned));
-        let plain = "fairlock sim all --seeds 2";
-        assert_eq!(of("sim all --json a.json --seeds 2"), plain);
-        assert_eq!(of("sim --shard=1/3 all --seeds 2 --json=b"), plain);
-    }
 }

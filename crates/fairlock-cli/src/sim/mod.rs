@@ -24,13 +24,13 @@ pub use fairlock_workloads::simulated::locks;
 use fairlock_workloads::simulated::trace::Recorder;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
-use crate::json::{SCHEMA, Target, VERSION};
+use crate::json::{Target, VERSION};
 use crate::names::Name;
 use crate::output::{both, complain};
+use crate::results::SCHEMA;
 use crate::row::runs::rows_with_runs;
 use crate::row::{self, Row};
 use crate::runner::Measured;
-pub use document::canonical;
 use document::{Document, Part, Simulated};
 use flags::SimFlags;
 use plan::Plan;

@@ -9,7 +9,7 @@ use super::grid;
 use super::locks;
 use crate::cell::{Case, Cell, Workload};
 use crate::error::Error;
-use crate::json::SCHEMA;
+use crate::results::SCHEMA;
 use crate::row::{Index, Row, with_names_of_today};
 use crate::workload::setup;
 use crate::written::Written;
