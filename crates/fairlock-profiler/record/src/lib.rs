@@ -24,11 +24,15 @@ use fairlock_testing as _; // the watchdog
 pub mod buckets;
 mod join;
 pub mod layout;
+#[cfg(feature = "read")]
 mod now;
+#[cfg(feature = "read")]
 mod read;
 mod record;
 mod write;
 
+#[cfg(feature = "read")]
 pub use now::Held;
+#[cfg(feature = "read")]
 pub use read::{Error, load, load_file};
 pub use record::{Asleep, AtPlace, Contention, Holding, Line, Lock, Module, Record, Thread, Wait};

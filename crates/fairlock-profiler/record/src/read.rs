@@ -14,12 +14,8 @@ use crate::layout::{
     NoteEntry, Now, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry,
     name_of, side,
 };
-use crate::record::{
-    Asleep, AtPlace, Contention, Holding, Line, Lock, Module, Record, Thread, Wait,
-};
-
-/// The size of the entry of a thread that counts nothing by itself.
-pub(crate) const COUNTS_NOTHING: usize = offset_of!(ThreadEntry, notes);
+use crate::record::{Asleep, AtPlace, Contention, Holding, Line, Lock, Record, Thread, Wait};
+use crate::write::{COUNTS_NOTHING, module};
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -515,23 +511,27 @@ fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
     })
 }
 
-/// A line such as `7f00-7f80 r-xp 00001000 08:01 1234   /lib/x.so`.
-pub(crate) fn module(line: &str, unloads: u32) -> Option<Module> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (_rights, offset, _device, inode) =
-        (words.next()?, words.next()?, words.next()?, words.next()?);
-    let path = words.next()?.trim_start();
-    path.starts_with('/').then_some(())?;
-    Some(Module {
-        start: number(start)?,
-        end: number(end)?,
-        offset: number(offset)?,
-        inode: inode.parse().ok()?,
-        path: path.to_owned(),
-        unloads,
-    })
+impl Contention {
+    /// Adds so many waits of one length, which are counted at their place already.
+    pub(crate) fn add_waits(&mut self, times: u64, waited_ns: u64, passed: u64) {
+        self.longest_ns = self.longest_ns.max(waited_ns);
+        self.passed = self.passed.saturating_add(passed);
+        self.most_passed = self.most_passed.max(passed);
+        add(&mut self.waits_by_time, times, waited_ns);
+    }
+
+    pub(crate) fn add_hold(&mut self, held_ns: u64) {
+        self.holds = self.holds.saturating_add(1);
+        self.held_ns = self.held_ns.saturating_add(held_ns);
+        self.longest_held_ns = self.longest_held_ns.max(held_ns);
+        add(&mut self.holds_by_time, 1, held_ns);
+    }
+}
+
+fn add(by_time: &mut Vec<u64>, times: u64, ns: u64) {
+    by_time.resize(buckets::COUNT, 0);
+    let count = &mut by_time[buckets::of(ns)];
+    *count = count.saturating_add(times);
 }
 
 fn stack(bytes: &[u8], number: u32) -> Option<Vec<u64>> {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::buckets;
-
 /// What a process recorded. Times are in nanoseconds; stacks are the numbers by which
 /// [`Record::stack`] finds them.
 #[derive(Debug, Default)]
@@ -129,27 +127,6 @@ impl Contention {
     pub fn waits(&self) -> u64 {
         self.reads.saturating_add(self.writes).saturating_add(self.given_up)
     }
-
-    /// Adds so many waits of one length, which are counted at their place already.
-    pub(crate) fn add_waits(&mut self, times: u64, waited_ns: u64, passed: u64) {
-        self.longest_ns = self.longest_ns.max(waited_ns);
-        self.passed = self.passed.saturating_add(passed);
-        self.most_passed = self.most_passed.max(passed);
-        add(&mut self.waits_by_time, times, waited_ns);
-    }
-
-    pub(crate) fn add_hold(&mut self, held_ns: u64) {
-        self.holds = self.holds.saturating_add(1);
-        self.held_ns = self.held_ns.saturating_add(held_ns);
-        self.longest_held_ns = self.longest_held_ns.max(held_ns);
-        add(&mut self.holds_by_time, 1, held_ns);
-    }
-}
-
-fn add(by_time: &mut Vec<u64>, times: u64, ns: u64) {
-    by_time.resize(buckets::COUNT, 0);
-    let count = &mut by_time[buckets::of(ns)];
-    *count = count.saturating_add(times);
 }
 
 /// A wait.

@@ -9,7 +9,6 @@ use crate::layout::{
     LockEntry, MAGIC, NameEntry, Now, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION,
     WORST, WaitEntry, name_of, side,
 };
-use crate::read::COUNTS_NOTHING;
 use crate::record::{AtPlace, Contention, Module, Record, Thread, Wait};
 
 /// Bytes of a structure, of which fields are set.
@@ -42,6 +41,9 @@ impl Entry {
 
 /// Where the stacks of a record are in the file.
 type Stacks = BTreeMap<u32, u32>;
+
+/// The size of the entry of a thread that counts nothing by itself.
+pub(crate) const COUNTS_NOTHING: usize = offset_of!(ThreadEntry, notes);
 
 impl Record {
     /// A file that says the same, but for what a reader of the process adds ([`owners`](Self::owners)), for waits that
@@ -85,7 +87,7 @@ impl Record {
 
     /// What is mapped, from the text of `/proc/PID/maps`.
     pub fn read_maps(&mut self, maps: &str) {
-        self.modules = maps.lines().filter_map(|line| crate::read::module(line, 0)).collect();
+        self.modules = maps.lines().filter_map(|line| module(line, 0)).collect();
     }
 
     fn write_stacks(&self, bytes: &mut Vec<u8>) -> Stacks {
@@ -305,6 +307,25 @@ fn thread_entry(thread: &Thread, stacks: &Stacks) -> Entry {
         );
     }
     entry
+}
+
+/// A line such as `7f00-7f80 r-xp 00001000 08:01 1234   /lib/x.so`.
+pub(crate) fn module(line: &str, unloads: u32) -> Option<Module> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (_rights, offset, _device, inode) =
+        (words.next()?, words.next()?, words.next()?, words.next()?);
+    let path = words.next()?.trim_start();
+    path.starts_with('/').then_some(())?;
+    Some(Module {
+        start: number(start)?,
+        end: number(end)?,
+        offset: number(offset)?,
+        inode: inode.parse().ok()?,
+        path: path.to_owned(),
+        unloads,
+    })
 }
 
 /// As `/proc/PID/maps` has it, as far as it is read.
