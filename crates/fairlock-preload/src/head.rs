@@ -72,16 +72,16 @@ impl<P: PooledPlatform, S: Slots<P>> Head<P, S> {
     /// Enters as a reader, if the lock is thin and nothing is in the way at once. The lock is
     /// mostly free: a load to see that would only take time.
     #[inline(always)]
-    pub(crate) fn read_at_once(&self) -> bool {
+    pub(crate) fn read_fast(&self) -> bool {
         match self.exchange(Word::FREE, Word::READ) {
             Ok(()) => true,
             Err(word) => word.lets_readers_in() && self.exchange(word, word.with_reader()).is_ok(),
         }
     }
 
-    /// As [`read_at_once`](Self::read_at_once), as a writer.
+    /// As [`read_fast`](Self::read_fast), as a writer.
     #[inline(always)]
-    pub(crate) fn write_at_once(&self) -> bool {
+    pub(crate) fn write_fast(&self) -> bool {
         self.exchange(Word::FREE, Word::WRITTEN).is_ok()
     }
 
@@ -100,7 +100,7 @@ impl<P: PooledPlatform, S: Slots<P>> Head<P, S> {
     /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there is no
     /// other reader; `beside` says whether to leave if there is.
     #[inline(always)]
-    pub(crate) fn leave_read_at_once(&self, beside: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn leave_read_fast(&self, beside: impl FnOnce() -> bool) -> bool {
         let leave = |word: Word| self.give_up(word, word.without_reader()).is_ok();
         match self.give_up(Word::READ, Word::FREE) {
             Ok(()) => true,
@@ -108,9 +108,9 @@ impl<P: PooledPlatform, S: Slots<P>> Head<P, S> {
         }
     }
 
-    /// As [`leave_read_at_once`](Self::leave_read_at_once), as a writer.
+    /// As [`leave_read_fast`](Self::leave_read_fast), as a writer.
     #[inline(always)]
-    pub(crate) fn leave_write_at_once(&self) -> bool {
+    pub(crate) fn leave_write_fast(&self) -> bool {
         self.give_up(Word::WRITTEN, Word::FREE).is_ok()
     }
 
@@ -191,7 +191,7 @@ impl<P: PooledPlatform, S: Slots<P>> Head<P, S> {
 
     /// The slot, if the lock is inflated, and that is in no doubt.
     #[inline(always)]
-    pub(crate) fn slot_at_once(&self, address: usize) -> Option<&'static Slot<P>> {
+    pub(crate) fn certain_slot(&self, address: usize) -> Option<&'static Slot<P>> {
         let word = self.load();
         let slot = word.is_inflated().then(|| S::get(word.slot()))??;
         matches!(slot.owner(address, word.nonce()), Owner::This).then_some(slot)

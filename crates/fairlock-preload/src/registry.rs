@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_lock_is_inflated_once_with_whoever_is_inside() {
         let head = &heads(1)[0];
-        assert!(head.read_at_once() && head.read_at_once());
+        assert!(head.read_fast() && head.read_fast());
         let slot = inflate(head, address(head), Kind::Rwlock).unwrap();
         assert_eq!(slot.sem().snapshot().readers, 2);
         assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
@@ -254,7 +254,7 @@ mod tests {
             let slot = inflate(head, address(head), Kind::Rwlock).unwrap();
             slot.sem().write();
             head.clear(); // the program uses its memory for another lock
-            assert!(head.write_at_once());
+            assert!(head.write_fast());
             assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
             assert!(slot.sem().is_write_locked());
             head.clear();
@@ -271,7 +271,7 @@ mod tests {
             for head in &heads {
                 slots.insert(ptr::from_ref(inflate(head, address(head), Kind::Rwlock).unwrap()));
                 retire(head, address(head));
-                assert!(head.slot(address(head)).is_none() && head.write_at_once());
+                assert!(head.slot(address(head)).is_none() && head.write_fast());
             }
             assert_eq!(slots.len(), 1);
         });

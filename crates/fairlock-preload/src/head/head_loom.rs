@@ -119,17 +119,17 @@ impl Guarded {
     fn visit(&self, visit: Visit) {
         match visit {
             Visit::Write => {
-                if !self.head.write_at_once() {
+                if !self.head.write_fast() {
                     self.enter(self.head.write(self.address()), RawRwLock::write);
                 }
                 // SAFETY: a writer is alone (loom checks that).
                 self.value.with_mut(|value| unsafe { *value += 1 });
-                if !self.head.leave_write_at_once() {
+                if !self.head.leave_write_fast() {
                     self.unlock();
                 }
             }
             Visit::Read | Visit::ReadTwice => {
-                if !self.head.read_at_once() {
+                if !self.head.read_fast() {
                     self.enter(self.head.read(self.address()), RawRwLock::read);
                 }
                 if let Visit::ReadTwice = visit {
@@ -138,7 +138,7 @@ impl Guarded {
                 }
                 // SAFETY: no writer is inside (loom checks that).
                 self.value.with(|value| unsafe { *value });
-                if !self.head.leave_read_at_once(|| true) {
+                if !self.head.leave_read_fast(|| true) {
                     self.unlock();
                 }
             }

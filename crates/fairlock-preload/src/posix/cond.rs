@@ -106,7 +106,11 @@ impl Cond {
                 (away_from(self.pointer(), mutex, until, nap), true)
             }
         };
-        cancels.end(gave_up);
+        if gave_up {
+            cancels.end_cancelled()
+        } else {
+            cancels.end()
+        }
         result
     }
 
@@ -318,7 +322,7 @@ unsafe fn wait_in_place(
     // SAFETY: the caller's promise.
     let result = unsafe { away_from(cond, mutex, until, sleep) };
     place.waiting.remove();
-    cancels.end(true);
+    cancels.end_cancelled();
     result
 }
 

@@ -92,7 +92,7 @@ pub(crate) trait Inflatable: Sized {
     #[inline(always)]
     fn wait_to_enter(&self, me: &State, attempt: Attempt, until: &Until) -> Entry<Preload> {
         // Mostly the lock is inflated: each call less is a tenth of a read beside others.
-        match self.head().slot_at_once(self.address()) {
+        match self.head().certain_slot(self.address()) {
             Some(slot) => Entry::Inflated(slot),
             None => self.watch_to_enter(me, attempt, until),
         }
@@ -224,10 +224,10 @@ fn leave(slot: &'static Slot) {
 }
 
 pub(super) fn write_slot(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
-    if write_at_once(slot, me) { Ok(()) } else { wait_to_write(slot, me, until) }
+    if write_fast(slot, me) { Ok(()) } else { wait_to_write(slot, me, until) }
 }
 
-pub(super) fn write_at_once(slot: &Slot, me: &State) -> bool {
+pub(super) fn write_fast(slot: &Slot, me: &State) -> bool {
     // Statistics count what goes past the queue, which `take_write_at_once` does not.
     if me.observes.get() { slot.sem().try_write() } else { slot.sem().take_write_at_once() }
 }

@@ -25,7 +25,7 @@ use fairlock_profile::layout::{self, side};
 use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
 
 use self::enter::{
-    Inflatable, Inside, timed, try_write_slot, wait_to_write, wait_until, write_at_once,
+    Inflatable, Inside, timed, try_write_slot, wait_to_write, wait_until, write_fast,
 };
 use self::kind::Kind;
 use self::until::{LATEST, Until};
@@ -127,9 +127,9 @@ impl Lock {
 
     /// Reads a thin lock, if nothing is special. (Then nobody writes it, this thread included.)
     #[inline(always)]
-    pub(crate) fn read_at_once(&self) -> bool {
+    pub(crate) fn read_fast(&self) -> bool {
         let held = &thread::state().held;
-        let taken = held.has_room() && self.seems_thin() && self.head.read_at_once();
+        let taken = held.has_room() && self.seems_thin() && self.head.read_fast();
         if taken {
             held.push_in_room(self.address());
         }
@@ -137,9 +137,9 @@ impl Lock {
     }
 
     #[inline(always)]
-    pub(crate) fn write_at_once(&self) -> bool {
+    pub(crate) fn write_fast(&self) -> bool {
         let me = thread::state();
-        let taken = me.plain.get() && self.seems_thin() && self.head.write_at_once();
+        let taken = me.plain.get() && self.seems_thin() && self.head.write_fast();
         if taken {
             self.set_writer(me.tid.get());
         }
@@ -148,14 +148,14 @@ impl Lock {
 
     /// Leaves a thin lock: one that this thread writes, or the last one that it came to read.
     #[inline(always)]
-    pub(crate) fn unlock_at_once(&self) -> bool {
+    pub(crate) fn unlock_fast(&self) -> bool {
         let me = thread::state();
         if !me.plain.get() || !self.seems_thin() {
             return false;
         }
         // As soon as the lock is given up below, it may be gone.
         if me.held.is_last(self.address()) {
-            let left = self.head.leave_read_at_once(|| !me.meets_many());
+            let left = self.head.leave_read_fast(|| !me.meets_many());
             if left {
                 me.held.remove_last();
             }
@@ -163,7 +163,7 @@ impl Lock {
         }
         if self.is_writer(me) {
             self.set_writer(0);
-            return self.head.leave_write_at_once();
+            return self.head.leave_write_fast();
         }
         false
     }
@@ -216,7 +216,7 @@ impl Lock {
         if self.shared != 0 || self.form() != Form::VISIBLE {
             return None;
         }
-        let slot = self.head.slot_at_once(self.address())?;
+        let slot = self.head.certain_slot(self.address())?;
         Some((slot, slot.name()?))
     }
 
@@ -271,7 +271,7 @@ impl Lock {
         };
         let take = |slot: &Slot, until: &_| {
             me.with_more_priority(self.kind().priority_if(Kind::Writers), || {
-                if write_at_once(slot, me) { Ok(()) } else { wait_alone_to_write(slot, me, until) }
+                if write_fast(slot, me) { Ok(()) } else { wait_alone_to_write(slot, me, until) }
             })
         };
         let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
@@ -555,19 +555,19 @@ fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
 
 // ---- for any rwlock, ours or glibc's; the program's promise is that it is one ----
 
-/// Done `at_once`, to a lock that is not misaligned; or else `in_general`.
+/// Takes the `fast` path, to a lock that is not misaligned; or else works `in_general`.
 ///
 /// # Safety
 /// A lock that is initialised, and stays so until the caller is done with it: here and below.
 #[inline(always)]
-unsafe fn at_once_or(
+unsafe fn fast_or(
     lock: Rwlock,
-    at_once: fn(&Lock) -> bool,
+    fast: fn(&Lock) -> bool,
     in_general: unsafe fn(Rwlock) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise. What `whole` calls has one argument, as this function's caller: a jump is enough.
     unsafe {
-        match Lock::at(lock).is_some_and(at_once) {
+        match Lock::at(lock).is_some_and(fast) {
             true => 0,
             false => whole(move || in_general(lock)),
         }
@@ -685,7 +685,7 @@ mod tests {
         let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
         // SAFETY: initialised, and here to the end.
         let lock = unsafe { Lock::at(&mut lock) }.unwrap();
-        assert!(!lock.read_at_once(), "the thread has not entered yet");
+        assert!(!lock.read_fast(), "the thread has not entered yet");
         assert!(lock.is_ours());
         for _form in ["thin", "inflated"] {
             assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [Ok(()); 2]);
@@ -707,11 +707,11 @@ mod tests {
             assert_eq!(lock.write(&Until::Monotonic(0)), Err(libc::ETIMEDOUT));
             lock.unlock().unwrap();
         }
-        assert!(!lock.read_at_once() && !lock.write_at_once(), "it is inflated");
+        assert!(!lock.read_fast() && !lock.write_fast(), "it is inflated");
         lock.destroy().unwrap();
-        assert!(lock.read_at_once() && lock.unlock_at_once());
-        assert!(lock.write_at_once() && !lock.read_at_once());
-        assert!(lock.unlock_at_once() && !lock.unlock_at_once());
+        assert!(lock.read_fast() && lock.unlock_fast());
+        assert!(lock.write_fast() && !lock.read_fast());
+        assert!(lock.unlock_fast() && !lock.unlock_fast());
     }
 
     #[test]

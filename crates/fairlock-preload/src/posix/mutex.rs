@@ -73,7 +73,7 @@ impl Mutex {
 
     /// Takes a thin mutex. For a thread that may use these.
     #[inline(always)]
-    fn lock_at_once(&self, me: &State) -> bool {
+    fn lock_fast(&self, me: &State) -> bool {
         let kind = self.kind();
         if !kind.may_be_ours() || self.seems_inflated() {
             return false;
@@ -81,7 +81,7 @@ impl Mutex {
         let head = &self.head;
         let taken = match is_alone() {
             true => head.exchange_alone(Word::FREE, Word::WRITTEN),
-            false => head.write_at_once(),
+            false => head.write_fast(),
         };
         if taken {
             self.note(kind, me);
@@ -91,7 +91,7 @@ impl Mutex {
 
     /// Releases a thin mutex; false if more has to be done. For a thread that may use these.
     #[inline(always)]
-    fn unlock_at_once(&self, me: &State) -> bool {
+    fn unlock_fast(&self, me: &State) -> bool {
         let kind = self.kind();
         if !kind.may_be_ours() {
             return false;
@@ -120,7 +120,7 @@ impl Mutex {
         let me = thread::enter();
         let kind = self.kind();
         if kind.knows_its_owner() && self.is_owned_by(me) {
-            return if kind.is_recursive() { self.lock_again() } else { Err(EDEADLK) };
+            return if kind.is_recursive() { self.relock() } else { Err(EDEADLK) };
         }
         let until = match until {
             None => Until::Forever,
@@ -142,7 +142,7 @@ impl Mutex {
         let me = thread::enter();
         let kind = self.kind();
         if kind.is_recursive() && self.is_owned_by(me) {
-            return self.lock_again();
+            return self.relock();
         }
         let entry = self.enter(me, Head::write);
         self.taken(kind, me, self.inside(entry, false, try_slot))
@@ -153,7 +153,7 @@ impl Mutex {
     }
 
     /// The holder of a recursive mutex takes it once more.
-    fn lock_again(&self) -> Result<(), c_int> {
+    fn relock(&self) -> Result<(), c_int> {
         let count = self.words.count.load(Ordering::Relaxed).checked_add(1).ok_or(EAGAIN)?;
         self.words.count.store(count, Ordering::Relaxed);
         Ok(())
@@ -207,7 +207,7 @@ impl Mutex {
         let head = &self.head;
         let leave = || match is_alone() {
             true => head.exchange_alone(Word::WRITTEN, Word::FREE),
-            false => head.leave_write_at_once(),
+            false => head.leave_write_fast(),
         };
         let left = !self.seems_inflated() && leave();
         if !left {
@@ -247,7 +247,7 @@ impl Mutex {
 }
 
 /// The first attempt of a `lock`.
-fn take_at_once(slot: &Slot) -> Result<(), c_int> {
+fn take_fast(slot: &Slot) -> Result<(), c_int> {
     if slot.sem().take_write_at_once() { Ok(()) } else { Err(EBUSY) }
 }
 
@@ -268,12 +268,12 @@ fn try_lock_slot(slot: &Slot) -> Result<(), c_int> {
 /// # Safety
 /// A mutex that is initialised, and stays so until the caller is done with it: here and below.
 #[inline(always)]
-unsafe fn at_once_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c_int) -> c_int {
+unsafe fn fast_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c_int) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes.get() {
-            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
+            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_fast(me)) => 0,
             _ => whole(move || in_general(mutex)),
         }
     }
@@ -290,7 +290,7 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
         unsafe { acquire(mutex, || Mutex::served(mutex, Mutex::lock, wait)) }
     }
     // SAFETY: the caller's promise.
-    unsafe { at_once_or(mutex, in_general) }
+    unsafe { fast_or(mutex, in_general) }
 }
 
 /// # Safety
@@ -301,7 +301,7 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes.get() {
-            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
+            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_fast(me)) => 0,
             Mutexes::Thin => whole(move || unlock_in_general(mutex)),
             _ => whole(move || unlock_counted(mutex, me)),
         }
@@ -356,7 +356,7 @@ pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
         profile::attempt(target(mutex), || unsafe { attempt(mutex, try_lock_slot) })
     }
     // SAFETY: the caller's promise.
-    unsafe { at_once_or(mutex, in_general) }
+    unsafe { fast_or(mutex, in_general) }
 }
 
 /// # Safety
@@ -375,7 +375,7 @@ unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) 
     unsafe {
         // In as few steps as where nothing is counted.
         match (me.mutexes.get(), Mutex::at(mutex)) {
-            (Mutexes::ThinCounted, Some(ours)) if ours.lock_at_once(me) => 0,
+            (Mutexes::ThinCounted, Some(ours)) if ours.lock_fast(me) => 0,
             (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid.get()) => 0,
             _ => in_general(mutex, try_slot),
         }
@@ -450,9 +450,9 @@ fn kind_at(mutex: usize) -> u32 {
 #[inline(always)]
 unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    let first = || unsafe { attempt(mutex, take_at_once) };
+    let first = || unsafe { attempt(mutex, take_fast) };
     // SAFETY: as above.
-    let again = || unsafe { attempt(mutex, take_at_once) };
+    let again = || unsafe { attempt(mutex, take_fast) };
     profile::acquire(target(mutex), first, again, wait)
 }
 
@@ -468,7 +468,7 @@ unsafe fn unlock_counted(mutex: real::Mutex, me: &State) -> c_int {
     // SAFETY: as above.
     let result = unsafe {
         match (me.mutexes.get(), Mutex::at(mutex)) {
-            (Mutexes::ThinCounted, Some(ours)) if ours.unlock_at_once(me) => 0,
+            (Mutexes::ThinCounted, Some(ours)) if ours.unlock_fast(me) => 0,
             (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid.get()) => 0,
             _ => unlock_in_general(mutex),
         }

@@ -98,15 +98,15 @@ symbols! {
             Lock::served(lock, Lock::destroy, || real::pthread_rwlock_destroy(lock))
         });
     pthread_rwlock_rdlock(lock: Rwlock) [__pthread_rwlock_rdlock: same] =>
-        super::at_once_or(lock, Lock::read_at_once, super::read::<true>);
+        super::fast_or(lock, Lock::read_fast, super::read::<true>);
     pthread_rwlock_tryrdlock(lock: Rwlock) [__pthread_rwlock_tryrdlock: same] =>
-        super::at_once_or(lock, Lock::read_at_once, super::read::<false>);
+        super::fast_or(lock, Lock::read_fast, super::read::<false>);
     pthread_rwlock_wrlock(lock: Rwlock) [__pthread_rwlock_wrlock: same] =>
-        super::at_once_or(lock, Lock::write_at_once, super::lock::<WRITE>);
+        super::fast_or(lock, Lock::write_fast, super::lock::<WRITE>);
     pthread_rwlock_trywrlock(lock: Rwlock) [__pthread_rwlock_trywrlock: same] =>
-        super::at_once_or(lock, Lock::write_at_once, super::try_lock::<WRITE>);
+        super::fast_or(lock, Lock::write_fast, super::try_lock::<WRITE>);
     pthread_rwlock_unlock(lock: Rwlock) [__pthread_rwlock_unlock: same] =>
-        super::at_once_or(lock, Lock::unlock_at_once, super::unlock);
+        super::fast_or(lock, Lock::unlock_fast, super::unlock);
     // As in glibc: an invalid time is refused before anything else.
     pthread_rwlock_timedrdlock(lock: Rwlock, time: Time) =>
         super::take_until(lock, READ, REALTIME, time, move || real::pthread_rwlock_timedrdlock(lock, time));

@@ -32,7 +32,7 @@ pub(super) fn wait(
         core::hint::spin_loop();
         match attempt() {
             EBUSY => {}
-            result => return at_once(target, came, result),
+            result => return spun(target, came, result),
         }
     }
     let (result, ended) = recorded(
@@ -98,7 +98,7 @@ fn recorded<R>(
 const ATTEMPTS: u32 = 4;
 
 /// The calling thread, which came at this time, has had the answer `result` without waiting for long.
-fn at_once(target: Target, came: u64, result: c_int) -> c_int {
+fn spun(target: Target, came: u64, result: c_int) -> c_int {
     if super::is_success(result) && thread::is_sampled() {
         let waited = Preload::now() - came;
         Busy::with(|local| {

@@ -175,16 +175,18 @@ impl Deferred {
         self.before == ENABLE && self.record.is_some_and(was_counted)
     }
 
-    /// The thread has its mutex again. If it `gave_up` because of a cancellation it is cancelled
-    /// now, by unwinding; unless it is on its way out already.
-    pub(crate) fn end(self, gave_up: bool) {
+    /// The thread has its mutex again.
+    pub(crate) fn end(self) {
         // SAFETY: as above.
-        unsafe {
-            pthread_setcancelstate(self.before, ptr::null_mut());
-            if gave_up {
-                jump::without(|| pthread_testcancel());
-            }
-        }
+        unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
+    }
+
+    /// The thread, which gave up because of a cancellation, has its mutex again. It is cancelled now, by
+    /// unwinding; unless it is on its way out already.
+    pub(crate) fn end_cancelled(self) {
+        self.end();
+        // SAFETY: as above.
+        jump::without(|| unsafe { pthread_testcancel() });
     }
 }
 

@@ -33,9 +33,9 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(super) fn init(&self, at_once: bool) {
+    pub(super) fn init(&self, has_fast_path: bool) {
         self.top.set(self.at(1));
-        self.limit.set(if at_once { self.at(STACK) } else { ptr::null_mut() });
+        self.limit.set(if has_fast_path { self.at(STACK) } else { ptr::null_mut() });
     }
 
     /// Whether a lock may be taken at once, and added by [`push_in_room`](Self::push_in_room).
