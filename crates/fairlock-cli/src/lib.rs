@@ -2,17 +2,17 @@
 //!
 //! A command goes down this list; each module uses only those of its line and below. What belongs to one
 //! subcommand alone is in the module of its name: `bench`, `sim`, `torture`, `doctor`, `calibrate`, `compare`, `report`,
-//! `preload` (`run` and `top`), `snapshot`.
+//! and of the crate `fairlock_profiler`: `preload` (`run` and `top`), `snapshot`.
 //!
 //! | | |
 //! |---|---|
 //! | flags | `args` (all subcommands), `flags` (of `bench`), `names` (for completions), `usage` (mistakes) |
 //! | plan | `plan`: from flags to cells; `plan::given` checks, `plan::cells` makes. Of `sim`: `sim::plan`, `sim::grid` |
-//! | run | `runner`: a cell in a child process, or jobs in threads. `preload::linux`: a program with our locks |
+//! | run | `runner`: a cell in a child process, or jobs in threads |
 //! | rows | `row`: figures of what was measured, and relations between rows; `results`: rows read back |
 //! | show | `screen` (the first one), `table` (a table for each workload), `report` (pages, pictures), `compare` |
 //! | measure | `measure`: this machine, for `doctor` and `calibrate` |
-//! | text | `layout` (tables that fit a terminal), `units`, `output` (stdout, stderr), `json` (files), `written` (reads them) |
+//! | text | the crate `fairlock_text`; `written` reads files that were written |
 
 // This is a program, and a library only for `sim-score`: `pub` means for the other modules, and `pub(crate)`
 // everywhere would say no more.

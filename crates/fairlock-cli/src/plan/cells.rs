@@ -87,6 +87,7 @@ impl Makings<'_> {
     fn of_setups(&self) -> Vec<Cell> {
         let &Self { part, flags, .. } = self;
         let chosen = Chosen {
+            quick: flags.quick,
             threads: &once(&flags.threads),
             shapes: &once(&flags.shape),
             reads: &once(&flags.reads),
@@ -98,9 +99,9 @@ impl Makings<'_> {
             holders: &once(&flags.program.holder),
         };
         let of_case = |case| match part.workload {
-            Workload::Think => think::cells(&chosen, flags.quick),
-            Workload::Spread => spread::cells(&chosen, flags.quick),
-            Workload::Idle => idle::cells(case, &chosen, flags.quick),
+            Workload::Think => think::cells(&chosen),
+            Workload::Spread => spread::cells(&chosen),
+            Workload::Idle => idle::cells(case, &chosen),
             _ => range::cells(case, &chosen),
         };
         self.cases().flat_map(of_case).collect()

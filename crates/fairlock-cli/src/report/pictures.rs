@@ -412,7 +412,7 @@ pub const WAITS: &str =
 /// Waits in nanoseconds: the percentiles that [`wait_plot`] marks.
 pub struct Waits {
     pub name: String,
-    /// A number in [`COLORS`](super::svg::COLORS).
+    /// A number in [`COLORS`].
     pub color: usize,
     pub at: [u64; 4],
 }

@@ -145,6 +145,7 @@ impl Grid {
     fn programs(&self, machine: &Machine, flags: &SimFlags) -> Vec<Cell> {
         const SECS: f64 = 0.1;
         let chosen = Chosen {
+            quick: flags.quick,
             forms: &once(&flags.program.form),
             threads: &once(&flags.threads),
             reads: &once(&flags.reads),
@@ -155,10 +156,10 @@ impl Grid {
             ..Chosen::NOTHING
         };
         let mut all = match self.workload {
-            Workload::Think => think::cells(&chosen, flags.quick),
-            Workload::Spread => spread::cells(&chosen, flags.quick),
+            Workload::Think => think::cells(&chosen),
+            Workload::Spread => spread::cells(&chosen),
             _ => {
-                let of_case = |case| idle::cells(case, &chosen, flags.quick);
+                let of_case = |case| idle::cells(case, &chosen);
                 idle::CASES.into_iter().flat_map(of_case).collect()
             }
         };

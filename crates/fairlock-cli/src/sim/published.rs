@@ -75,7 +75,7 @@ pub fn ops_of_a_thread(row: &Row) -> Option<(u64, u64)> {
 const IMMEDIATE_FEWER: f64 = 34_956.0 / 1_263.0;
 const IMMEDIATE_THREADS: usize = 80;
 
-/// [`IMMEDIATE_FEWER`], if the row is of that configuration.
+/// How many times fewer operations a writer had with a handoff at each release, if the row is of that configuration.
 pub fn immediate_fewer(row: &Row) -> Option<f64> {
     machine(row).filter(|_| row.threads == IMMEDIATE_THREADS).map(|_| IMMEDIATE_FEWER)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Case, Cell, Form, Setup, Workload};
+use super::{Case, Cell, Form, Setup, Side, Workload};
 
 /// Groups of threads, and the locks they share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ impl Scenario {
         let of = |does: fn(&Group) -> bool| {
             self.groups.iter().filter(|group| does(group)).map(|group| group.threads).sum()
         };
-        (of(|_| true), of(|group| group.takes(true)), of(|group| group.takes(false)))
+        (of(|_| true), of(|group| group.takes(Side::Read)), of(|group| group.takes(Side::Write)))
     }
 
     /// The most lines of data that a lock guards.
@@ -108,14 +108,14 @@ impl Scenario {
 
 impl Group {
     /// Whether any of the group's threads reads, or writes.
-    pub fn takes(&self, reads: bool) -> bool {
-        takes(&self.round, reads)
+    pub fn takes(&self, side: Side) -> bool {
+        takes(&self.round, side)
     }
 }
 
 /// Whether any of the steps reads, or writes.
-fn takes(steps: &[Step], reads: bool) -> bool {
-    steps
-        .iter()
-        .any(|step| step.lock.is_some_and(|lock| lock.reads == reads) || takes(&step.steps, reads))
+fn takes(steps: &[Step], side: Side) -> bool {
+    steps.iter().any(|step| {
+        step.lock.is_some_and(|lock| Side::of(lock.reads) == side) || takes(&step.steps, side)
+    })
 }

@@ -40,8 +40,8 @@ const BACK_NS: u64 = 20_000;
 const REST: Duration = Duration::from_millis(3);
 
 /// The cells of a case, in all forms or those chosen.
-pub fn cells(case: Case, chosen: &Chosen<'_>, quick: bool) -> Vec<Cell> {
-    let mut all = grid(Workload::Idle, case, chosen, if quick { &QUICK } else { &GRID });
+pub fn cells(case: Case, chosen: &Chosen<'_>) -> Vec<Cell> {
+    let mut all = grid(Workload::Idle, case, chosen, if chosen.quick { &QUICK } else { &GRID });
     for it in &mut all {
         it.threads = THREADS;
         (it.readers, it.writers) = if it.range.reads_percent > Some(0) { (1, 0) } else { (0, 1) };

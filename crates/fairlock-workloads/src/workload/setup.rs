@@ -5,6 +5,8 @@ use crate::cell::{Case, Cell, Form, Holder, Shape, Workload};
 /// What was asked for in place of the defaults; if empty, the defaults are used. Also the defaults
 /// of a workload: what it does not have is empty.
 pub struct Chosen<'a> {
+    /// Whether the defaults are those of a first impression.
+    pub quick: bool,
     pub forms: &'a [Form],
     pub threads: &'a [usize],
     pub shapes: &'a [Shape],
@@ -18,6 +20,7 @@ pub struct Chosen<'a> {
 
 impl Chosen<'_> {
     pub const NOTHING: Self = Self {
+        quick: false,
         forms: &[],
         threads: &[],
         shapes: &[],

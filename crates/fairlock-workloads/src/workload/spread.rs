@@ -20,6 +20,6 @@ const GRID: Chosen<'_> = Chosen {
 const QUICK: Chosen<'_> = Chosen { threads: &[32], among: &[64], ..GRID };
 
 /// The cells of all forms, or of those chosen.
-pub fn cells(chosen: &Chosen<'_>, quick: bool) -> Vec<Cell> {
-    grid(Workload::Spread, Case::Busy, chosen, if quick { &QUICK } else { &GRID })
+pub fn cells(chosen: &Chosen<'_>) -> Vec<Cell> {
+    grid(Workload::Spread, Case::Busy, chosen, if chosen.quick { &QUICK } else { &GRID })
 }

@@ -23,8 +23,9 @@ const QUICK: Chosen<'_> =
     Chosen { threads: &[8, 32], sections: &[10], outside: &[0, 100], reads: &[0, 90], ..GRID };
 
 /// The cells of all forms, or of those chosen.
-pub fn cells(chosen: &Chosen<'_>, quick: bool) -> Vec<Cell> {
-    let mut all = grid(Workload::Think, Case::Busy, chosen, if quick { &QUICK } else { &GRID });
+pub fn cells(chosen: &Chosen<'_>) -> Vec<Cell> {
+    let mut all =
+        grid(Workload::Think, Case::Busy, chosen, if chosen.quick { &QUICK } else { &GRID });
     for setup in all.iter_mut().map(|it| &mut it.range) {
         setup.shape = (setup.form == Some(Form::Range)).then_some(Shape::Random);
     }

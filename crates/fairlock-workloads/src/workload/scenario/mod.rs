@@ -217,11 +217,11 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
         group.tallies.push(Tally { ops: own.rounds, waits });
         group.lengths.push(own.lengths);
         // The threads of a side are those whose rounds may be on it.
-        for (side, reads, tally) in [(0, false, write), (1, true, read)] {
-            if scenario.groups[number].takes(reads) {
-                let starved = is_starved(tally.ops, own.waited[side], window_ticks);
-                sides[side].starved += usize::from(starved);
-                sides[side].tallies.push(tally);
+        for (at, side, tally) in [(0, Side::Write, write), (1, Side::Read, read)] {
+            if scenario.groups[number].takes(side) {
+                let starved = is_starved(tally.ops, own.waited[at], window_ticks);
+                sides[at].starved += usize::from(starved);
+                sides[at].tallies.push(tally);
             }
         }
     }
