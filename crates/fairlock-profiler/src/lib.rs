@@ -24,9 +24,9 @@ use clap::{Args, ValueEnum};
 
 #[cfg(test)]
 use fairlock_testing as _; // the watchdog
-use fairlock_text::units;
 #[cfg(target_os = "linux")]
-use fairlock_text::{bootstrap, json, layout, machine, output};
+use fairlock_text::{bootstrap, json, machine, output};
+use fairlock_text::{layout, units};
 use fairlock_workloads::error;
 #[cfg(target_os = "linux")]
 use fairlock_workloads::{stats, workload};
