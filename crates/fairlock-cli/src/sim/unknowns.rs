@@ -29,7 +29,7 @@ pub const ALL: [Unknown; 6] = [
 
 fn scale_wake_ups(d: &mut Description, factor: f64) {
     d.scheduler.wake_idle_ns *= factor;
-    d.scheduler.wake_deep_ns *= factor;
+    d.scheduler.idle_ns.iter_mut().for_each(|[_, adds]| *adds *= factor);
 }
 
 impl Unknown {

@@ -211,12 +211,13 @@ impl Checker<'_> {
             ("yield_forfeit_ns", s.yield_forfeit_ns),
             ("switch_ns", s.switch_ns),
             ("wake_idle_ns", s.wake_idle_ns),
-            ("wake_deep_ns", s.wake_deep_ns),
-            ("deep_after_ns", s.deep_after_ns),
             ("wake_busy_ns", s.wake_busy_ns),
             ("timer_slack_ns", s.timer_slack_ns),
         ] {
             self.not_negative(&format!("{table}.{key}"), ns)?;
+        }
+        for ns in s.idle_ns.as_flattened() {
+            self.not_negative(&format!("{table}.idle_ns"), *ns)?;
         }
         self.spread(table, s.spread)
     }

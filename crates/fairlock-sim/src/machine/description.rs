@@ -138,12 +138,12 @@ pub struct Scheduler {
     pub yield_forfeit_ns: f64,
     /// A context switch.
     pub switch_ns: f64,
-    /// From a wake-up to running on a CPU that has been idle for a moment.
+    /// From a wake-up to running on a CPU in its shallowest idle state.
     pub wake_idle_ns: f64,
-    /// The same on one that has been idle for long.
-    pub wake_deep_ns: f64,
-    /// For how long a CPU must be idle for that to be long.
-    pub deep_after_ns: f64,
+    /// The deeper idle states, the shallowest first: how long a CPU must expect to be idle to enter the state, and
+    /// what that adds to the wake-up. A CPU expects what it was idle for last; after a tick, at least as long again.
+    #[serde(default)]
+    pub idle_ns: Vec<[f64; 2]>,
     /// From a wake-up to the queue of a busy CPU.
     pub wake_busy_ns: f64,
     /// How late a timer may be.

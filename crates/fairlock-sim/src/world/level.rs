@@ -44,6 +44,8 @@ pub(super) struct Cpu {
     /// Woken tasks on their way here.
     expected: u32,
     idle_since: u64,
+    /// How long it was idle the last time.
+    idle_last: u64,
     /// The virtual time that a newcomer starts with, less its credit.
     virtual_time: i64,
     /// The next look whether another task is due, if one is planned.
@@ -82,6 +84,7 @@ impl Level {
             queue: Vec::new(),
             expected: 0,
             idle_since: 0,
+            idle_last: 0,
             virtual_time: 0,
             tick: 0,
             last: None,
@@ -145,11 +148,20 @@ impl Level {
         self.cpus[cpu].expected += 1;
         if !was_idle {
             self.tunables.wake_busy
-        } else if now - self.cpus[cpu].idle_since >= self.tunables.deep_after {
-            self.tunables.wake_deep
         } else {
-            self.tunables.wake_idle
+            self.tunables.wake_idle + self.leave_idle(cpu, now)
         }
+    }
+
+    /// What the idle state of a CPU that is woken adds to the wake-up.
+    fn leave_idle(&mut self, cpu: usize, now: u64) -> u64 {
+        let Tunables { tick, idle, .. } = &self.tunables;
+        let cpu = &mut self.cpus[cpu];
+        let lasted = now - cpu.idle_since;
+        let last = std::mem::replace(&mut cpu.idle_last, lasted);
+        // The tick of an idle CPU reconsiders.
+        let expected = if lasted < *tick { last } else { lasted };
+        idle.iter().rfind(|state| state[0] <= expected).map_or(0, |state| state[1])
     }
 
     /// The last CPU if it is idle. Otherwise an idle core or an idle CPU, in its socket or else in
