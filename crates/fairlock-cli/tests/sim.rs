@@ -433,6 +433,18 @@ fn a_timeline_is_written_of_one_simulation() {
     assert!(slices.len() >= 4);
     assert!(slices.windows(2).all(|w| w[0].0 != w[1].0 || w[0].1 + w[0].2 <= w[1].1 + 0.001));
 
+    // One holder at a time, also where the releasing call lasts until others have the lock.
+    let short = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "1000"];
+    let futex = ["--form", "mutex", "--locks", "ref:futex", "--outside", "1", "--reads", "0"];
+    assert_eq!(run(&[&short[..], &futex, &trace].concat()).status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    let span = |e: &Value| (e["ts"].as_f64().unwrap(), e["dur"].as_f64().unwrap());
+    let holds = events.iter().filter(|event| event["name"] == "holding (write)");
+    let mut holds: Vec<(f64, f64)> = holds.map(span).collect();
+    holds.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    assert!(holds.len() > 99 && holds.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0 + 0.001));
+
     // As many waits are marked as long as are in the table.
     let json = dir.path().join("out.json");
     let long = ["sim", "think", "--machine", "opteron_4", "--threads", "12", "--section", "300000"];

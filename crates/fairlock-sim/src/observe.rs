@@ -33,6 +33,8 @@ pub enum Mark {
     Waiting(&'static str),
     /// It has the lock.
     Holding(&'static str),
+    /// It is about to give it back: its section is over.
+    Releasing(&'static str),
     /// It has given it back.
     Released(&'static str),
     /// Something else of note.

@@ -298,7 +298,8 @@ impl Testbed for Simulated {
         now
     }
 
-    fn leaves(&self, _side: Side) {
+    fn leaves(&self, side: Side) {
+        mark(Mark::Releasing(side.name()));
         self.free.with(|locks| locks.leaves(fairlock_sim::now(), fairlock_sim::thread()));
         self.waits.with(|waits| waits.leaves(fairlock_sim::now(), fairlock_sim::thread()));
     }

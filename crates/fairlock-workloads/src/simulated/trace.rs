@@ -235,6 +235,11 @@ impl Observer for Recorder {
                     trace.at(thread).phase = Some(("holding", side, now));
                     format!("acquired ({side})")
                 }
+                // The next thread may have the lock before the call that releases it returns.
+                Mark::Releasing(side) => {
+                    trace.at(thread).phase = Some(("releasing", side, now));
+                    return;
+                }
                 Mark::Released(side) => format!("released ({side})"),
                 Mark::Instant(what) => what.to_owned(),
             };
@@ -285,6 +290,7 @@ mod tests {
         recorder.thread(2_000, 0, 3, ThreadState::Sleeping);
         recorder.thread(5_000, 0, 4, ThreadState::Running);
         recorder.mark(6_000, 0, Mark::Holding("write"));
+        recorder.mark(6_500, 0, Mark::Releasing("write"));
         recorder.mark(7_000, 0, Mark::Released("write"));
         recorder.thread(8_000, 0, 4, ThreadState::Ended);
         let trace = recorder.finish();
@@ -300,8 +306,10 @@ mod tests {
                 ("sleeping", 0, 2.0, 3.0),
                 ("running", 0, 5.0, 1.0),
                 ("waiting (write)", 0, 1.0, 5.0),
-                ("running", 0, 6.0, 1.0),
-                ("holding (write)", 0, 6.0, 1.0),
+                ("running", 0, 6.0, 0.5),
+                ("holding (write)", 0, 6.0, 0.5),
+                ("running", 0, 6.5, 0.5),
+                ("releasing (write)", 0, 6.5, 0.5),
                 ("running", 0, 7.0, 1.0),
             ]
         );
