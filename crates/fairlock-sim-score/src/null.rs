@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use fairlock_cli::simulated::{
-    Row, Rows, baseline, is_relative, latency_ns, range, several, two_digits,
+    Row, Rows, baseline, is_real, is_relative, latency_ns, range, several, two_digits,
 };
 
 use crate::cell::Workload;
@@ -82,6 +82,17 @@ fn load(row: &Row) -> Option<String> {
     row.overcommit.map(|x| format!("{x}x")).or_else(pauses)
 }
 
+/// Whether a number was fitted on this part of the workload's published table, or is one of its figures: wake-ups on
+/// `handoff`, four numbers on 20 pauses, the work between two sections on the gains at 2x, the disk on its latency.
+fn is_in_sample(workload: Workload, load: Option<&str>) -> bool {
+    match workload {
+        Workload::Handoff | Workload::DirectIo => true,
+        Workload::ReaderSpin => load.is_none_or(|load| load == "20 pauses"),
+        Workload::Batch => load.is_none_or(|load| load == "2x"),
+        _ => false,
+    }
+}
+
 /// The scores of a workload's rows: of each machine, and of each load if there are several.
 pub fn scores(rows: &Rows<'_>) -> Vec<Score> {
     let pairs: Vec<Pair<'_>> = rows
@@ -140,8 +151,11 @@ fn score(null: Null, cells: &[&Pair<'_>], load: &Option<String>, seeds: usize) -
         && rank.iter().all(|&rank| rank_of_null.map_or(rank > 0.0, |of_null| rank >= of_null))
         && seeds > 0;
     let of_relations = null == Null::AllEqual;
+    let measured = is_real(first.row);
     Some(Score {
         workload: first.row.workload,
+        measured,
+        in_sample: !measured && is_in_sample(first.row.workload, load.as_deref()),
         machine: first.row.machine.clone().unwrap_or_default(),
         load: load.clone(),
         null,
@@ -174,7 +188,12 @@ pub fn in_words(scores: &[Score]) -> String {
     for score in scores {
         let (model, figure) = score.null.names();
         let load = score.load.as_ref().map_or_else(String::new, |load| format!(", {load}"));
-        let verdict = if score.beats { "beats it" } else { "does not beat it" };
+        let verdict = match (score.beats, score.in_sample) {
+            (true, true) => "beats it, in-sample",
+            (true, false) => "beats it",
+            (false, _) => "does not beat it",
+        };
+        let figures = if score.measured { "measured" } else { "published" };
         // Writing to a string does not fail.
         let _ = write!(
             out,
@@ -190,7 +209,7 @@ pub fn in_words(scores: &[Score]) -> String {
             let signs = range(score.signs.iter().map(|&n| n as f64), |n| format!("{n:.0}"));
             let _ = write!(
                 out,
-                ", {signs} of {} on the published side of 1 ± {SAME} ({of_null})",
+                ", {signs} of {} on the {figures} side of 1 ± {SAME} ({of_null})",
                 score.cells
             );
         }
@@ -233,6 +252,9 @@ mod tests {
         for score in &scores {
             assert!(score.beats && score.log_error == [0.0, 0.0]);
         }
+        let words = in_words(&scores);
+        let of_sample = words.lines().filter(|line| line.ends_with("beats it, in-sample")).count();
+        assert_eq!(of_sample, 4, "the table and 20 pauses: {words}");
         let table = &scores[0];
         let (far, near, over) = ((0.25f64).ln(), (80.0f64 / 90.0).ln(), (1.2f64).ln());
         let expected = ((far * far + near * near + over * over) / 3.0).sqrt();

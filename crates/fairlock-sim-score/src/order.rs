@@ -66,7 +66,7 @@ pub fn of_locks(rows: &Rows<'_>, out: &mut String) {
         } else if beside.iter().any(|a| beside.iter().any(|b| contradicts(a, b))) {
             "order disagrees"
         } else {
-            "order agrees as far as the measurement tells"
+            "order undecided, as measurements overlap"
         };
         out.push_str(&format!("{mark}: {}, rank correlation {rank}\n", describe(row)));
         if ours != real {
