@@ -18,6 +18,10 @@
 #define READERS 8
 #define OVERTAKES 255
 #include "trace.pml"
+bool is_late[8];        /* it was next, and did not run for a millisecond: only traces have that */
+/* The next event may be that a thread passes the waiter that is next. */
+#define passes(caller) (next != NONE && next != caller && count > 1 && \
+    c_expr { events[now.at].kind == 'C' && events[now.at].flag == 'q' })
 #define is_out (!queued[me])
 #define writes(i) (errand[i] == '1')
 #define gives_up may_give_up
@@ -60,7 +64,7 @@
 #define may_skip_count(i) (writes(i) || !counts_itself || waiters || !is_open)
 #define counts_itself (!gives_up || MUTANT == 13)
 #endif
-/* How often a thread that comes may take a lock that is closed and free (`yield_to_next`), until the waiter
+/* How often a thread that comes may take a lock that is closed and free (`await_next`), until the waiter
  * that is next has it. The code bounds this by time (WAKE_NS), not by number: see README.md. */
 #ifndef OVERTAKES
 #define OVERTAKES 1
@@ -115,9 +119,12 @@ inline wake_listed() {
     :: atomic { c_expr { events[now.at].kind == 'U' } ->
         c_code { Pthread->k = events[now.at].flag - '0'; };
         /* a release may list a thread twice */
-        if :: (list | woken) & (1 << k) :: else -> failed = true fi;
+        if
+        :: (list | woken) & (1 << k)
+        :: else -> if :: one_more -> one_more = false :: else -> failed = true fi
+        fi;
         list = list & ~(1 << k); woken = woken | (1 << k); token[k] = true; k = 0 SEES('U', 0) }
-    :: !list -> woken = 0; break
+    :: !list -> woken = 0; one_more = false; break
     od
 #else
     if
@@ -135,14 +142,55 @@ inline wake_listed() {
 #endif
 }
 
+#ifdef TRACE
+/* Late ones are next only if all are. */
+#define skips(i) (is_late[i] && present)
+inline count_present() {
+    present = 0; k = 0;
+    do
+    :: k < count -> if :: !is_late[queue[k]] -> present++ :: else fi; k++
+    :: else -> break
+    od;
+    k = 0
+}
+/* Under the queue lock: the waiter that is next has not run for a millisecond, and others wait. */
+inline pass_over(caller) {
+    is_late[next] = true; state[next] = WAITING; next = NONE;
+    appoint(caller);
+    if :: call -> wake_appointed() :: else fi;
+    call = false
+}
+/* A waiter that was late runs: it may be next again. */
+inline is_back() {
+    is_late[me] = false; appoint(me);
+    if :: call -> wake_appointed() :: else fi;
+    call = false
+}
+/* A waiter that is not next sleeps with a timer, to look whether that comes: no wake-up needs it. */
+inline nap() {
+    atomic { true SEES('S', 1) };
+    if
+    :: atomic { token[me] -> token[me] = false SEES('P', 'w') }
+    :: atomic { true SEES('P', 't') }
+    :: atomic { true SEES('P', 's') }
+    fi
+}
+#else
+#define skips(i) false
+#endif
+
 /* The waiter that is next is told that it is; `call` says whether it is to be woken for that. */
 inline appoint(caller) {
     call = false;
     if
     :: count > 0 && !(closed && next != NONE) ->
+#ifdef TRACE
+        count_present();
+#endif
         k = 0; first = NONE;
         do  /* the first of the side whose tenure it is not, or else of the other */
-        :: k < count ->
+        :: k < count && skips(queue[k]) -> k++
+        :: k < count && !skips(queue[k]) ->
             if
             :: first == NONE || goes_before(queue[k], first) -> first = queue[k]
             :: else
@@ -153,9 +201,15 @@ inline appoint(caller) {
         if
         :: first != next ->
             if :: next != NONE -> state[next] = WAITING :: else fi;
+#ifdef TRACE
+            is_late[first] = false;
+#endif
             next = first; state[next] = NEXT; call = (next != caller)
         :: else
         fi;
+#ifdef TRACE
+        present = 0;
+#endif
         k = 0; first = 0
     :: else
     fi
@@ -214,7 +268,9 @@ inline remove() {
     :: else -> break
     od;
     count--; queue[count] = 0; k = 0; queued[me] = false; state[me] = WAITING; uncount(me)
-#ifndef TRACE   /* what means nothing any more is always the same: fewer states */
+#ifdef TRACE
+    ; is_late[me] = false
+#else   /* what means nothing any more is always the same: fewer states */
     ; token[me] = false; if :: count == 0 -> over = false; overtaken = 0; unwoken = false; readers_side = false :: else fi
 #endif
 }
@@ -270,6 +326,9 @@ inline wake_next_waiter() {
             if
             :: count > 0 && wake_next ->
                 wake_next = false; wake_appointed();
+#ifdef TRACE    /* long after the end of a tenure another one is woken, too, to look */
+                one_more = over;
+#endif
                 if :: over -> closed = true :: else fi
             :: else     /* another has done so, or nobody waits any more */
             fi;
@@ -323,6 +382,9 @@ inline queue_up() {
                 if :: next != me -> wake_appointed() :: else fi
             :: else
             fi
+#ifdef TRACE
+            ; if :: passes(me) -> pass_over(me) :: true fi
+#endif
         fi;
         check() SEES('C', 'q')
     };
@@ -406,7 +468,8 @@ inline wait_as_next() {
 proctype thread(byte me) free_to_move {
     byte list, k, first;
 #ifdef TRACE
-    byte woken;
+    byte woken, present;
+    bool one_more;
 #endif
     bool got, call, late, asks, timer, seen, acts, quits, left;
 idle:
@@ -447,7 +510,13 @@ comes:
             if
             :: gives_up -> quits = true
             :: state[me] == INVITED -> acts = true
+#ifdef TRACE
+            :: state[me] == WAITING && !is_late[me] -> nap()
+            :: atomic { state[me] == WAITING && is_late[me] -> is_back(); check() SEES('C', 'q') }; wake_listed()
+            :: atomic { state[me] == WAITING && passes(me) -> pass_over(me); check() SEES('C', 'q') }; wake_listed()
+#else
             :: state[me] == WAITING -> sleep()
+#endif
             :: state[me] == NEXT -> wait_as_next()
             fi;
             if
@@ -470,6 +539,11 @@ comes:
             fi
         od
     :: may_turn_away    /* before it queues */
+#ifdef TRACE    /* the lock is reserved, and its waiter late: another one is next, and it waits for that */
+    :: atomic { free_ && closed && passes(NONE) -> pass_over(NONE); check() SEES('C', 'q') };
+        wake_listed();
+        goto comes
+#endif
     /* the lock is reserved, and its waiter has not come for as long as a wake-up takes */
     :: atomic { free_ && closed && (overtaken < OVERTAKES || MUTANT == 9) ->
         inside(); got = true; if :: MUTANT != 9 -> overtaken++ :: else fi SEES('C', 'q') }

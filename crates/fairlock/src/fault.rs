@@ -72,6 +72,8 @@ pub enum Fault {
     ForgetsNext,
     /// Under tenure, the waiter that is next sets its timers a thousand times too long.
     NapsLong,
+    /// The waiter behind one that does not run becomes next, and is not woken.
+    PassesQuietly,
     /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.

@@ -18,6 +18,8 @@ pub(crate) struct Holder<P: Platform> {
     thread: Hint,
     /// Whether threads take turns at the lock (1): see [`mode`](super::mode).
     in_turns: Hint,
+    /// Whether the waiter that is next was waited for and did not come (1).
+    absent: Hint,
     /// How many are queued.
     queued: Hint,
     /// Whether real-time threads go first (1).
@@ -27,7 +29,7 @@ pub(crate) struct Holder<P: Platform> {
     stays: Hint,
 }
 
-all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, queued, priorities, stays], []);
+all_zero!(Holder of [AtomicU64]: [end, steals, thread, in_turns, absent, queued, priorities, stays], []);
 
 impl<P: Platform> Holder<P> {
     /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not matter.
@@ -97,6 +99,15 @@ impl<P: Platform> Holder<P> {
         set(&self.end, end);
     }
 
+    /// Whether the waiter that is next was waited for at a closed, free lock, and has not run since.
+    pub(super) fn is_next_absent(&self) -> bool {
+        self.absent.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn set_next_absent(&self, absent: bool) {
+        set(&self.absent, absent.into());
+    }
+
     pub(super) fn steals(&self) -> usize {
         self.steals.load(Ordering::Relaxed)
     }
@@ -104,6 +115,7 @@ impl<P: Platform> Holder<P> {
     /// The slot is another lock's from here on.
     pub(super) fn begin(&self) {
         self.set_in_turns(false);
+        self.set_next_absent(false);
         set(&self.thread, 0);
     }
 }

@@ -22,12 +22,12 @@
 //!    waiter that is next: a holder that sees the end of the tenure 0.2 ms behind it yields its CPU when it leaves, and 4 ms
 //!    behind it closes the lock.
 //! 3. `compete` (`wait`): the thread looks for 13 us, or for 1.4 us where CPUs are short. If the lock is closed and free, it
-//!    yields to the waiter that is next for 50 us, and then goes first. While readers are inside, a writer sets `AWAKE_WRITER`,
+//!    leaves it to the waiter that is next for 50 us, and then goes first. While readers are inside, a writer sets `AWAKE_WRITER`,
 //!    and arriving readers pause.
 //! 4. `wait`: the lock's slot (`slot`), or a fresh one from the pool; its queue lock; the word again (R3). Free and
 //!    open: taken, and a fresh slot goes back. Otherwise the thread is queued in its own stack frame, and one step sets
 //!    `WAITERS` and the slot's name (`arrive`, `turn`). The first waiter of the side whose tenure it is not is next.
-//! 5. Queued (`wait_queued`): a waiter that is not next sleeps. The one that is next watches for 10 us, sets `WAKE_NEXT` in
+//! 5. Queued (`wait_queued`): a waiter that is not next sleeps, with a timer that hardly ever fires (`turn`). The one that is next watches for 10 us, sets `WAKE_NEXT` in
 //!    the step that sees the lock taken, and sleeps: without a timer behind a writer, else until the end of the tenure. At
 //!    the end it closes the lock, and stays awake.
 //! 6. The holder leaves by one read-modify-write of the word (R5). If that saw `WAKE_NEXT` and left the lock free: the slot
@@ -63,7 +63,7 @@
 //! | the bits, and what they say; their memory | `word`, `words` |
 //! | the locks | `rwlock`, `upgrade`, `mutex` |
 //! | a word and its slot: finding, leaving, waking | `raw`, `slot`, `queue_lock` |
-//! | past the queue; awake, queued; whose turn it is | `steal`, `wait`, `turn` |
+//! | past the queue; awake, queued; whose turn it is; a waiter that does not come | `steal`, `wait`, `turn` |
 //! | how long a tenure is; whether threads share the lock or take turns | `clock`, `mode` |
 //! | what threads tell each other without the queue lock; what a thread remembers | `holder`, `local` |
 //! | readers that no lock counts | `visible`, `shown`; of locks elsewhere: `outside` |

@@ -28,7 +28,7 @@ use super::word::{Flags, Word};
 use super::words::Words;
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Access, Collision, Sleeper, Wait, WaitContext, WaitError, Waiter};
+use crate::wait::{Access, Collision, Duty, Sleeper, Wait, WaitContext, WaitError, Waiter};
 
 /// The two halves of a mutex.
 #[repr(C)]
@@ -446,7 +446,10 @@ impl<P: PooledPlatform> RawMutex<P> {
             return None;
         }
         // Mutexes ask for no priorities.
-        Some(Seat(MayDangle::new(Waiter::new(Access::Exclusive, thread, P::now(), 0))))
+        let mut waiter = Waiter::new(Access::Exclusive, thread, P::now(), 0);
+        waiter.seated = true;
+        waiter.set_duty(Duty::Sleeps);
+        Some(Seat(MayDangle::new(waiter)))
     }
 
     /// Queues the thread that has the seat, which is for this mutex. It is woken once it is next and the mutex is left free.

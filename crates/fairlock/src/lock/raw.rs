@@ -2,12 +2,12 @@
 //! the lock.
 
 use super::holder::Holder;
-use super::slot::{FewWakes, Locked, PooledPlatform, Queued, Slot};
+use super::slot::{FewWakes, Locked, Lookouts, PooledPlatform, Queued, Slot};
 use super::turn::Turns;
 use super::word::{Flags, Word};
 use super::words::Words;
 use crate::platform::{Platform, System, Thread};
-use crate::wait::{Access, WAKE_NS, Waiter, give_way};
+use crate::wait::{Access, LATE_NS, WAKE_NS, Waiter, give_way};
 
 /// A lock, of which the slow path knows only the word.
 #[repr(transparent)]
@@ -242,7 +242,11 @@ impl<W: Words> Raw<W> {
                 // The waiter may have set no timer for the end of the tenure.
                 let now = W::P::now();
                 let word = if q.clock.is_over(now) { lock.close() } else { lock.load() };
+                q.miss(now);
                 q.freed = if word.is_closed() { now } else { 0 };
+                if now.saturating_sub(q.clock.end()) >= LATE_NS {
+                    q.wake_lookout(Lookouts::Soon, &mut wakes);
+                }
             }
         });
         wake(&mut wakes);

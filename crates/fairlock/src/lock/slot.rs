@@ -29,7 +29,7 @@ use crate::events;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::pool::{Memory, Pool, Pooled, name};
 use crate::system::{System, fork};
-use crate::wait::{FEW_WAKES, Hint, Queue, Waiter, WakeList};
+use crate::wait::{Duty, FEW_WAKES, Hint, Kind, LATE_NS, Queue, WAITING, Waiter, WakeList};
 
 /// Enough for two readers that an entering reader wakes, and the waiter that is next.
 pub(super) type FewWakes<P> = WakeList<P, FEW_WAKES>;
@@ -103,6 +103,10 @@ pub(crate) struct Queued<P: System> {
     pub(super) next: *const Waiter<P>,
     /// A fair release left the lock to that waiter: nobody goes before it.
     pub(super) is_promised: bool,
+    /// Since when that waiter is missed; zero: it runs, or need not. See [`turn`](super::turn).
+    pub(super) missed: u64,
+    /// How many waiters were queued by other threads, and sleep elsewhere.
+    pub(super) seated: usize,
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     pub(super) unwoken: bool,
     /// Whose turn it is and until when.
@@ -122,6 +126,8 @@ impl<P: System> Queued<P> {
             upgrader: None,
             next: core::ptr::null(),
             is_promised: false,
+            missed: 0,
+            seated: 0,
             unwoken: false,
             clock: TenureClock::new(),
             modes: Modes::new(),
@@ -142,6 +148,65 @@ impl<P: System> Queued<P> {
 
     pub(super) fn shape(&self) -> TenureShape {
         self.policy.shape()
+    }
+}
+
+// ---- a waiter that does not come: see `turn` ----
+
+/// Whether a waiter is woken to look for the one that is next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lookouts {
+    /// If no other waiter does so.
+    IfNone,
+    /// In any case: those that do may sleep for long.
+    Soon,
+}
+
+impl<P: System> Queued<P> {
+    /// The waiter that is next is missed since then, unless it was before.
+    pub(super) fn miss(&mut self, since: u64) {
+        if self.missed == 0 && !self.next.is_null() {
+            self.missed = since;
+        }
+    }
+
+    /// Whether the waiter that is next is late.
+    pub(super) fn is_late(&self, now: u64) -> bool {
+        self.missed != 0 && now.saturating_sub(self.missed) >= LATE_NS
+    }
+
+    /// The first waiter of that kind that is not late.
+    pub(super) fn present(&self, kind: Kind) -> Option<&Waiter<P>> {
+        let mut waiter = self.waiters.first(kind);
+        while let Some(late) = waiter.filter(|waiter| waiter.duty() == Duty::Late) {
+            waiter = self.waiters.after(late);
+        }
+        waiter
+    }
+
+    /// The first waiter of that kind that is not late, or else the first one.
+    pub(super) fn first_present(&self, kind: Kind) -> Option<&Waiter<P>> {
+        self.present(kind).or_else(|| self.waiters.first(kind))
+    }
+
+    /// The last waiter that sleeps behind the one that is next looks for that from here on.
+    pub(super) fn wake_lookout<const MOST: usize>(
+        &self,
+        when: Lookouts,
+        wakes: &mut WakeList<P, MOST>,
+    ) {
+        if when == Lookouts::IfNone && self.seated == 0 {
+            return;
+        }
+        let others = || self.waiters.iter().filter(|other| !self.is_next(*other));
+        if when == Lookouts::IfNone && others().any(|other| other.duty() == Duty::Looks) {
+            return;
+        }
+        let sleeps = |other: &&Waiter<P>| other.state() == WAITING && other.duty() != Duty::Late;
+        if let Some(last) = others().filter(sleeps).last() {
+            last.set_duty(Duty::Looks);
+            wakes.push(last.thread);
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use super::policy::Policy;
 use super::slot::{FewWakes, Queued};
 use super::turn::{Arrival, Turns};
 use super::*;
+use crate::condvar::WordCondvar;
 use crate::platform::{Native, System};
-use crate::wait::{Access, INVITED, Wait, Waiter};
+use crate::wait::{Access, Duty, INVITED, Wait, Waiter};
 
 type Lock = RawRwLock<Native>;
 
@@ -282,6 +283,116 @@ fn readers_join_an_upgradable_one_at_a_lock_that_is_closed_for_the_next() {
     }
 }
 
+/// The waiter that is next was stopped before the lock came free. (All others slept on at the free lock.)
+#[test]
+fn a_waiter_that_does_not_come_is_passed_by_those_behind_it_and_keeps_its_place() {
+    for reads in [false, true] {
+        let lock = Lock::new_const();
+        let me = Native::thread();
+        lock.write();
+        let stopped = Waiter::<Native>::new(Access::Exclusive, me, 0, 0);
+        let mut wakes = FewWakes::new();
+        // SAFETY: it is in no queue, and leaves below, in this frame.
+        assert!(matches!(unsafe { arrive(&lock, &stopped) }, Arrival::Queued(_)));
+        let turns = turns(&lock);
+        fairlock_testing::scope(|s| {
+            let others: Vec<_> = (0..3)
+                .map(|_| {
+                    s.spawn(|| {
+                        if reads {
+                            lock.read();
+                        } else {
+                            lock.write();
+                        }
+                        // SAFETY: just taken.
+                        unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+                    })
+                })
+                .collect();
+            fairlock_testing::until(|| turns.with_queue(|q| q.waiters.len()) == 4);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            others.into_iter().for_each(fairlock_testing::join);
+        });
+        turns.with_queue(|q| {
+            assert!(q.is_next(&stopped), "it is the last one");
+            assert!(turns.take(q, &stopped, Native::now(), &mut wakes));
+        });
+        wakes.wake_all();
+        me.parker.forget_notification();
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+    }
+}
+
+/// Two in front are stopped, and so is another behind them. A late one that runs has its place again.
+#[test]
+fn waiters_that_are_stopped_stop_no_other() {
+    let lock = Lock::new_const();
+    let me = Native::thread();
+    lock.write();
+    let stopped = [(); 3].map(|()| Waiter::<Native>::new(Access::Exclusive, me, 0, 0));
+    // SAFETY: it is in no queue, and leaves below, in this frame.
+    let stop = |waiter| assert!(matches!(unsafe { arrive(&lock, waiter) }, Arrival::Queued(_)));
+    stopped[..2].iter().for_each(stop);
+    let turns = turns(&lock);
+    let mut wakes = FewWakes::new();
+    fairlock_testing::scope(|s| {
+        let other = s.spawn(|| {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        });
+        fairlock_testing::until(|| turns.with_queue(|q| q.waiters.len()) == 3);
+        stop(&stopped[2]);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        fairlock_testing::join(other);
+    });
+    turns.with_queue(|q| {
+        assert!([0, 1].iter().all(|&i| stopped[i].duty() == Duty::Late) && q.is_next(&stopped[2]));
+        stopped[0].set_duty(Duty::Looks);
+        turns.recheck(q, None, &mut wakes);
+        assert!(q.is_next(&stopped[0]), "it runs");
+        stopped.iter().for_each(|waiter| turns.leave(q, waiter, &mut wakes));
+    });
+    wakes.wake_all();
+    me.parker.forget_notification();
+}
+
+/// A thread that sleeps at a condition variable and was queued at the mutex has no timer.
+#[test]
+fn a_sleeper_that_was_queued_behind_one_that_is_stopped_has_the_mutex() {
+    let (mutex, condvar) = (&RawMutex::<Native>::new(), &WordCondvar::<Native>::new());
+    let mut stopped = Waiter::<Native>::new(Access::Exclusive, Native::thread(), 0, 0);
+    stopped.seated = true;
+    stopped.set_duty(Duty::Sleeps);
+    let queued = || mutex.raw().lock_queue().map_or(0, |queued| queued.waiters.len());
+    fairlock_testing::scope(|s| {
+        let waiter = s.spawn(|| {
+            mutex.lock();
+            // SAFETY: just taken; and taken again.
+            unsafe { (condvar.wait(mutex), mutex.unlock()) };
+        });
+        fairlock_testing::until(|| condvar.has_waiters());
+        // It is about to fall asleep: otherwise it is woken, and has a timer.
+        fairlock_testing::within(Duration::from_millis(20), || false);
+        mutex.lock();
+        mutex.know_of_waiters();
+        // SAFETY: it is in no queue, and leaves below, in this frame.
+        unsafe { mutex.raw().queue_sleeping_writer(&stopped) };
+        assert!(condvar.notify_one());
+        fairlock_testing::until(|| queued() == 2);
+        // SAFETY: taken above.
+        unsafe { mutex.unlock() };
+        fairlock_testing::join(waiter);
+    });
+    let slot = Raw::<mutex::Two<Native>>::slot(mutex.raw().load()).expect("it waits");
+    let turns = Turns { lock: mutex.raw(), slot };
+    turns.with_queue(|q| turns.leave(q, &stopped, &mut FewWakes::new()));
+    Native::thread().parker.forget_notification();
+}
+
 /// A closed lock goes to the waiter that was next: neither one that has waited longer, by attempts before,
 /// nor one of the other side is put before it.
 #[test]
@@ -295,10 +406,10 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
     let reader = Waiter::new(Access::Shared, me, 1_000, 0);
     // SAFETY: all leave below, in this frame.
     unsafe {
-        assert!(matches!(arrive(&lock, &next), Arrival::Queued));
+        assert!(matches!(arrive(&lock, &next), Arrival::Queued(_)));
         lock.raw.close_for_next();
-        assert!(matches!(arrive(&lock, &older), Arrival::Queued));
-        assert!(matches!(arrive(&lock, &reader), Arrival::Queued));
+        assert!(matches!(arrive(&lock, &older), Arrival::Queued(_)));
+        assert!(matches!(arrive(&lock, &reader), Arrival::Queued(_)));
     }
     let mut wakes = FewWakes::new();
     let turns = turns(&lock);
@@ -315,7 +426,7 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
 }
 
 /// The waiter that is next has no CPU for ever, as a collector of garbage has stopped it. A thread that comes gets the
-/// closed lock after a while, and the other stays next; but not after a fair release.
+/// closed lock after a while, and the other stays next; or it comes after a fair release, and queues, and passes the other.
 #[test]
 fn a_closed_lock_is_had_by_another_where_the_waiter_that_is_next_does_not_run() {
     let lock = Lock::new_const();
@@ -333,7 +444,8 @@ fn a_closed_lock_is_had_by_another_where_the_waiter_that_is_next_does_not_run() 
     }
     // SAFETY: taken above.
     unsafe { lock.unlock_write_fair() };
-    assert!(lock.write_with(Wait::within(Duration::from_millis(5))).is_err());
+    lock.write_with(Wait::within(Duration::from_secs(60))).expect("it passes the other");
     turns.with_queue(|q| turns.leave(q, &stopped, &mut FewWakes::new()));
-    assert!(!lock.is_locked());
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
 }

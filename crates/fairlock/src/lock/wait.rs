@@ -6,13 +6,13 @@ use super::Raw;
 use super::holder::Holder;
 use super::mode::SAMPLE_NS;
 use super::slot::FewWakes;
-use super::turn::{Arrival, Turns};
+use super::turn::{Arrival, Lookout, Turns};
 use super::word::{Flags, Word};
 use super::words::Words;
 use crate::events::Event;
 use crate::platform::{Platform, System, WaitOutcome};
 use crate::wait::{
-    Access, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, WAITING, WAKE_NS, WATCH_NS,
+    Access, Duty, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, WAITING, WAKE_NS, WATCH_NS,
     WaitContext, WaitError, Waiter,
 };
 
@@ -143,7 +143,7 @@ impl<W: Words> Raw<W> {
                 if self.priority(word) > 0 {
                     return false;
                 }
-                match self.yield_to_next(access, context) {
+                match self.await_next(access, context) {
                     Some(taken) => return taken,
                     None => continue,
                 }
@@ -180,28 +180,42 @@ impl<W: Words> Raw<W> {
     }
 
     /// Nobody is inside the lock, which is reserved: the waiter that is next should be on its way. The calling
-    /// thread yields until that one has come (none), until its own deadline, or for as long as a wake-up
-    /// takes. In the last case the waiter has no CPU, or is stopped until another thread has had the
-    /// lock, as by a collector of garbage: the calling thread takes the lock, which stays closed, and the waiter stays next.
-    /// Not if that is a real-time thread, or if a fair release left the lock to it. Returns whether it did.
+    /// thread waits for that one by the clock, awake, for as long as a wake-up takes. It does not yield: where CPUs are short,
+    /// that costs it a slice for each thread that runs. If the waiter has not come by then, it has no CPU, or is
+    /// stopped until another thread has had the lock, as by a collector of garbage: the calling thread takes the lock, which
+    /// stays closed, and the waiter stays next, unless it is late (`turn`). Threads that come later do not wait, until the
+    /// waiter runs. Not if that is a real-time thread, or if a fair release left the lock to it.
+    ///
+    /// Returns whether the thread has the lock; nothing if it is to look again.
     #[cold]
-    fn yield_to_next(&self, access: Access, context: &WaitContext<'_, W::P>) -> Option<bool> {
+    fn await_next(&self, access: Access, context: &WaitContext<'_, W::P>) -> Option<bool> {
         let began = W::P::now();
-        let mut now = began;
-        while now.saturating_sub(began) < WAKE_NS {
-            if context.is_late(|| now) {
-                return Some(false);
-            }
-            W::P::yield_now();
-            if !self.load().is_reserved() {
-                return None;
-            }
-            now = W::P::now();
+        let is_absent = Self::holder(self.load()).is_some_and(Holder::is_next_absent);
+        let bound_ns = WAKE_NS.min(context.left(began));
+        if !is_absent && self.0.spin_until(bound_ns, |word| !word.is_free()) {
+            return None;
         }
+        let now = W::P::now();
+        if context.is_late(|| now) {
+            return Some(false);
+        }
+        let mut wakes = FewWakes::new();
         let mut queued = self.lock_queue()?;
+        // It is the waiter that came: the one that is next by now may rightly sleep.
+        if !self.load().is_reserved() {
+            return None;
+        }
+        let turns = Turns { lock: self, slot: queued.slot() };
+        queued.miss(began);
+        if turns.look(&mut queued, None, now, &mut wakes) {
+            drop(queued);
+            wakes.wake_all();
+            return None;
+        }
         let may = queued.waiters.urgent().is_none() && !queued.is_promised;
         let taken = may.then(|| self.0.take_while(self.load(), access, Word::is_reserved));
         queued.freed = 0;
+        turns.holder().set_next_absent(true);
         drop(queued);
         Some(taken.flatten().map(|before| self.note(access, before)).is_some())
     }
@@ -261,11 +275,10 @@ impl<W: Words> Raw<W> {
             }
         };
         wakes.wake_all();
-        if let Arrival::Acquired = arrival {
-            return Ok(());
-        }
+        let Arrival::Queued(patience) = arrival else { return Ok(()) };
         let turns = Turns { lock: self, slot };
-        let result = context.listed(me, || turns.wait_queued(&waiter, context));
+        let wait = || turns.wait_queued(&waiter, Lookout::new(patience), context);
+        let result = context.listed(me, wait);
         if result.is_err() {
             self.note_age(arrived);
         }
@@ -280,13 +293,14 @@ impl<W: Words> Raw<W> {
 
     /// Waits until the calling thread, whose waiter this is, has the lock. Another thread queues the waiter, or is just about to.
     pub(super) fn wait_seated(&self, waiter: &Waiter<W::P>) {
-        while waiter.state() == WAITING {
+        while waiter.state() == WAITING && waiter.duty() == Duty::Sleeps {
             waiter.thread.parker.park(None, false);
         }
         let Some(slot) = Self::slot(self.load()) else {
             unreachable!("a thread is queued, and the lock has no slot")
         };
-        let taken = Turns { lock: self, slot }.wait_queued(waiter, &WaitContext::FOREVER);
+        let turns = Turns { lock: self, slot };
+        let taken = turns.wait_queued(waiter, Lookout::of_seat(), &WaitContext::FOREVER);
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
@@ -324,6 +338,7 @@ impl<W: Words> Turns<'_, W> {
     pub(crate) fn wait_queued(
         &self,
         waiter: &Waiter<W::P>,
+        mut lookout: Lookout,
         context: &WaitContext<'_, W::P>,
     ) -> Result<(), WaitError> {
         let mut watch = Watch::new();
@@ -345,7 +360,10 @@ impl<W: Words> Turns<'_, W> {
                 _ => {
                     // When it is next again, it will be in another tenure.
                     watch.end_of_watch();
-                    self.sleep(waiter, context.deadline, context)
+                    let Some(until) = self.look_out(waiter, &mut lookout) else { continue };
+                    // Loom's clock stands still.
+                    let until = (!cfg!(fairlock_loom)).then_some(until);
+                    self.sleep(waiter, until.into_iter().chain(context.deadline).min(), context)
                 }
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
@@ -375,8 +393,9 @@ impl<W: Words> Turns<'_, W> {
         watch: &mut Watch,
         context: &WaitContext<'_, W::P>,
     ) -> Waited {
-        if watch.is_new() {
-            self.look_at_clock(watch);
+        // It may have lost its CPU while it watched.
+        if watch.is_new() || self.holder().is_next_absent() {
+            self.look_at_clock(waiter, watch);
         }
         let now = W::P::now();
         let over = now >= watch.end;
@@ -442,9 +461,13 @@ impl<W: Words> Turns<'_, W> {
         taken
     }
 
-    fn look_at_clock(&self, watch: &mut Watch) {
+    /// The calling thread, whose waiter was told that it is next, runs.
+    fn look_at_clock(&self, waiter: &Waiter<W::P>, watch: &mut Watch) {
         let mut wakes = FewWakes::new();
         self.with_queue(|q| {
+            if q.is_next(waiter) {
+                self.miss_no_more(q);
+            }
             watch.end = q.clock.end();
             watch.near_ns = match q.clock.side() {
                 // Awake, it takes a CPU from readers.

@@ -14,11 +14,11 @@ pub use crate::thread::Thread;
 pub use crate::wait::ladder::{Ends, nap};
 pub(crate) use collisions::{Collision, Collisions};
 pub(crate) use ladder::{
-    Cancels, FEW_LOOKS, Habit, Hint, LOOK_NS, Look, MOST_DOUBLINGS, Naps, Parker, SOON_NS,
+    Cancels, FEW_LOOKS, Habit, Hint, LATE_NS, LOOK_NS, Look, MOST_DOUBLINGS, Naps, Parker, SOON_NS,
     StealClock, WAKE_NS, WATCH_NS, WaitContext, give_way,
 };
 pub use ladder::{Sleeper, Wait, WaitError};
 pub(crate) use queue::{
-    Access, FEW_WAKES, GRANTED, INVITED, Kind, Linked, Links, List, MAX_WAKES, NEXT, Queue,
+    Access, Duty, FEW_WAKES, GRANTED, INVITED, Kind, Linked, Links, List, MAX_WAKES, NEXT, Queue,
     WAITING, Waiter, WakeList,
 };

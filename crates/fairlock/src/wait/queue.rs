@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
-use super::Sleeper;
+use super::{Hint, Sleeper};
 use crate::may_dangle::MayDangle;
 use crate::system::{Atomic, Cell, System};
 
@@ -72,12 +72,26 @@ pub(crate) struct Frame<P: System> {
     pub(crate) arrived: u64,
     /// Whether its place depends on when it arrived; otherwise it is behind all others.
     pub(crate) returns: bool,
+    /// Whether another thread queues it, and its own sleeps elsewhere meanwhile.
+    pub(crate) seated: bool,
     /// Its real-time priority: goes before all that have a lower one.
     pub(crate) priority: u8,
     /// Its place among all waiters of the lock, readers and writers; set by the queue.
     pub(super) ticket: Cell<u64>,
     links: Links<Waiter<P>>,
     state: P::AtomicU32,
+    duty: Hint,
+}
+
+/// What a waiter of the default locks that is not next is about. Changed under the queue lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// It sleeps until it is woken.
+    Sleeps = 0,
+    /// It looks from time to time whether the waiter that is next comes.
+    Looks = 1,
+    /// It was next, and did not come.
+    Late = 2,
 }
 
 pub(crate) const WAITING: u32 = 0;
@@ -113,10 +127,12 @@ impl<P: System> Waiter<P> {
             thread,
             arrived,
             returns: false,
+            seated: false,
             priority,
             ticket: Cell::new(0),
             links: Links::new(),
             state: P::AtomicU32::new(WAITING),
+            duty: Hint::new(Duty::Looks as usize),
         }))
     }
 
@@ -134,6 +150,19 @@ impl<P: System> Waiter<P> {
     /// Under the queue lock. Release: pairs with [`state`](Self::state).
     pub(crate) fn set_state(&self, state: u32) {
         self.state.store(state, Ordering::Release);
+    }
+
+    /// Relaxed: the thread that waits is woken after a change that it is to see.
+    #[inline]
+    pub(crate) fn duty(&self) -> Duty {
+        let duty = self.duty.load(Ordering::Relaxed);
+        let is = |other: &Duty| duty == *other as usize;
+        [Duty::Sleeps, Duty::Looks].into_iter().find(is).unwrap_or(Duty::Late)
+    }
+
+    /// Under the queue lock, or before the waiter is queued.
+    pub(crate) fn set_duty(&self, duty: Duty) {
+        self.duty.store(duty as usize, Ordering::Relaxed);
     }
 
     /// The waiter, which is out of the queue, owns the lock. Rule 1: the grant is published first,
