@@ -28,6 +28,8 @@ bool due;               /* the thread has told another, and is to wake it */
 /* How the mutex is held, and by whom, is not in the trace. */
 #define can_queue true
 #define can_seat true
+#define is_at(place) (queued > place && mutex_queue[place] == me)
+#define is_queued (is_at(0) || is_at(1) || is_at(2) || is_at(3) || is_at(4) || is_at(5) || is_at(6) || is_at(7))
 #else
 #define SEES(kind, flag)
 #define MAY_SEE
@@ -126,7 +128,10 @@ inline push(who) { mutex_queue[queued] = who; queued++ }
 inline wait_queued() {
     do
 #ifdef TRACE    /* in two steps */
-    :: atomic { queued > 0 && mutex_queue[0] == me -> shift(mutex_queue, queued) MAY_SEE };
+    :: atomic { is_queued -> k = 0;     /* those before it may not run */
+            do :: mutex_queue[k] != me -> k++ :: else -> break od;
+            do :: k + 1 < queued -> mutex_queue[k] = mutex_queue[k + 1]; k++ :: else -> break od;
+            queued--; mutex_queue[queued] = 0; k = 0 MAY_SEE };
         atomic { !held -> has() MAY_SEE }; break
 #else
     :: atomic { queued > 0 && mutex_queue[0] == me && !held ->
@@ -251,6 +256,10 @@ inline notify_all() {
             if :: MUTANT != 4 -> wake(all[0]) :: else fi;
 #ifdef TRACE
             if :: at_once == 2 -> wake(all[1]) :: else fi;
+            if  /* the last one is to look whether the others are woken */
+            :: count > at_once -> d_step { told = all[count - 1] SEES('U', '0' + Pthread->told) }
+            :: else
+            fi;
 #endif
             d_step { do :: count > 0 -> count--; all[count] = 0 :: else -> break od; k = 0 }
         :: else
@@ -320,6 +329,11 @@ inline wait() {
             fi SEES('C', 'x') };
         if :: gave_up -> break :: !gave_up && late -> wake_up_to_this() :: else fi;
         late = false
+#ifdef TRACE    /* the last on a list, a millisecond later: wakes one, or two */
+    :: !ended && state[me] == NOTIFIED && whose[me] > 0 ->
+        wake_next_listed((whose[me] - 1));
+        if :: wake_next_listed((whose[me] - 1)) :: true fi
+#endif
     :: !ended && state[me] != WOKEN ->
         may_end = (state[me] != WOKEN && gives_up);
 endsleep:

@@ -3,8 +3,9 @@
 //! Woken all at once, they would be in each other's way at the mutex. So the notifying thread wakes
 //! only the first [`AT_ONCE`], and puts the others on its list. Each woken thread takes one more
 //! off the list and wakes it; the first [`MORE`] that come take two. So a thread that does not run
-//! delays no other, as long as one of the woken threads runs. If none does, each later wait of the
-//! notifying thread wakes one more, too, and its next notification of several threads wakes all.
+//! delays no other, as long as one of the woken threads runs. If none does, the *lookout* wakes the next ones each millisecond:
+//! the last thread on the list, which the notifying thread wakes for that. It sleeps with a timer until it is taken off the
+//! list. Each later wait of the notifying thread wakes one more, too, and its next notification of several threads wakes all.
 //!
 //! The list is in the record of the thread that notified. Records are never freed, so a woken thread
 //! may look there when the condition variable is gone already.
@@ -265,11 +266,14 @@ impl<P: System> Batch<P> {
     /// # Safety
     /// All were notified, and nobody else wakes them.
     pub(super) unsafe fn wake(self) {
+        let mut lookout = None;
         // SAFETY: not woken yet.
         if let Some(last) = unsafe { self.last_at_once.as_ref() } {
             let others = last.next.replace(ptr::null());
             if !others.is_null() {
                 self.notifier.some.set(true);
+                // SAFETY: as above.
+                lookout = unsafe { self.last.as_ref() }.map(|last| last.thread);
                 // Relaxed: no matter who sees it when.
                 self.notifier.more.store(MORE, Ordering::Relaxed);
                 // Before the first ones are woken, as they look at the list.
@@ -280,6 +284,10 @@ impl<P: System> Batch<P> {
         }
         // SAFETY: the caller's promise; they are not on the list.
         unsafe { wake_all(self.first) };
+        // Its record outlives the wait, which may be over. (Loom's clock stands still: there nobody looks out.)
+        if let Some(thread) = lookout.filter(|_| !cfg!(fairlock_loom)) {
+            thread.parker.unpark();
+        }
     }
 }
 

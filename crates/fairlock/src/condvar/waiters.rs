@@ -50,7 +50,7 @@ use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
 use crate::lock::{PooledPlatform, RawMutex, Seat};
 use crate::platform::{Atomic, ConstZero};
 use crate::system::Cell;
-use crate::wait::{Hint, WAKE_NS, Wait, WaitContext, WaitError};
+use crate::wait::{Hint, LATE_NS, WAKE_NS, Wait, WaitContext, WaitError};
 
 /// The condition variable of [mutexes](RawMutex). Threads that wait at the same time may have given up different ones.
 pub struct WordCondvar<P: PooledPlatform> {
@@ -226,6 +226,8 @@ impl<P: PooledPlatform> WordCondvar<P> {
     fn sleep(&self, waiter: &Waiter<P>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         Self::stay_awake(waiter, until);
         let mut ended = until.expired(P::now);
+        // When it looks whether the next ones on its list are to be woken.
+        let mut looks = None;
         loop {
             match waiter.notice.state() {
                 WAITING => {
@@ -246,10 +248,18 @@ impl<P: PooledPlatform> WordCondvar<P> {
                     }
                     continue;
                 }
+                // It is on the list, and awake: the lookout. (Loom's clock stands still.)
+                NOTIFIED if waiter.notice.has_next() && !cfg!(fairlock_loom) => {
+                    let now = P::now();
+                    if looks.is_some_and(|at| now >= at) {
+                        waiter.notice.wake_next();
+                    }
+                    looks = Some(now + LATE_NS);
+                }
                 NOTIFIED => {}
                 _ => return Ok(()),
             }
-            ended = until.sleep(&waiter.notice.thread.parker, None);
+            ended = until.sleep(&waiter.notice.thread.parker, looks);
         }
     }
 
@@ -472,6 +482,26 @@ mod tests {
             until(|| !ptr::eq(last(), &raw const stopped[stopped.len() - 1]));
             assert_eq!(condvar.notify_all(), stopped.len() + 1);
             ends.cancel();
+            join(waiter);
+        });
+        assert_eq!(woken(&stopped).len(), stopped.len());
+    }
+
+    /// Nor does the wait end, nor the thread that notified wait again. (Eight waiters behind two of the idle class waited for
+    /// half a second.)
+    #[test]
+    fn the_last_of_those_notified_wakes_the_others_if_nobody_else_does() {
+        let (condvar, mutex) = (&Condvar::new(), &RawMutex::<Native>::new());
+        let stopped = queued(condvar, repeat_n(mutex, AT_ONCE + 3));
+        scope(|s| {
+            let waiter = s.spawn(|| {
+                mutex.lock();
+                // SAFETY: just taken; and taken again.
+                unsafe { (condvar.wait(mutex), mutex.unlock()) };
+            });
+            let last = || condvar.locked(|| condvar.last.get());
+            until(|| !ptr::eq(last(), &raw const stopped[stopped.len() - 1]));
+            assert_eq!(condvar.notify_all(), stopped.len() + 1);
             join(waiter);
         });
         assert_eq!(woken(&stopped).len(), stopped.len());
