@@ -72,9 +72,10 @@ fn timed(ns: u64, how: [How; 2]) -> Part {
     Part { how, attempts: Attempts::Timed(ns), ..PATIENT }
 }
 
-pub const ALL: [Adversary; 20] = [
+pub const ALL: [Adversary; 21] = [
     both("patient writers", |_, _| PATIENT),
     both("try loops", |thread, _| beside_patient(thread, timed(0, [How::Write; 2]))),
+    both("retries of 3 us", |thread, _| beside_patient(thread, timed(3_000, [How::Write; 2]))),
     both("retries of 5 us", |thread, _| beside_patient(thread, timed(5_000, [How::Write; 2]))),
     both("retries of 1 ms", |thread, _| beside_patient(thread, timed(1_000_000, [How::Write; 2]))),
     both("cancel storm", |thread, _| {
