@@ -22,13 +22,20 @@ bool is_late[8];        /* it was next, and did not run for a millisecond: only 
 /* The next event may be that a thread passes the waiter that is next. */
 #define passes(caller) (next != NONE && next != caller && count > 1 && \
     c_expr { events[now.at].kind == 'C' && events[now.at].flag == 'q' })
+/* A step that sees nothing is made just before what the trace says next: fewer runs that mean the same. */
+#define comes_now c_expr { events[now.at].kind == 'C' }
+/* After a release that wakes nobody. */
+#define FINISHES ; if :: !call -> finishing = me :: else fi
+#define FINISHED ; finishing = 255
 #define is_out (!queued[me])
 #define writes(i) (errand[i] == '1')
 #define gives_up may_give_up
-#define may_turn_away true      /* no event tells that a visit has ended */
+#define may_turn_away comes_now  /* no event tells that a visit has ended: it is before the next one */
 #else
 #define is_out left     /* the thread's own: fewer states */
 #define SEES(kind, flag)
+#define FINISHES
+#define FINISHED
 #define gives_up (GIVE_UP && me != 0)
 #define may_turn_away gives_up
 #define free_to_move
@@ -59,7 +66,7 @@ bool is_late[8];        /* it was next, and did not run for a millisecond: only 
 #endif
 /* A reader that may give up is not counted before it has the lock. */
 #ifdef TRACE    /* the visit says so; and it may have looked earlier */
-#define may_skip_count(i) true
+#define may_skip_count(i) comes_now
 #else
 #define may_skip_count(i) (writes(i) || !counts_itself || waiters || !is_open)
 #define counts_itself (!gives_up || MUTANT == 13)
@@ -341,8 +348,8 @@ inline wake_next_waiter() {
 /* One step, after which the lock may be gone. */
 inline leave_lock() {
     if
-    :: writes(me) -> d_step { written = false; in_writers--; call = (readers == 0 && wake_next && MUTANT != 2) SEES('C', 0) }
-    :: else -> d_step { readers--; in_readers--; call = (free_ && wake_next) SEES('C', 0) }
+    :: writes(me) -> d_step { written = false; in_writers--; call = (readers == 0 && wake_next && MUTANT != 2) SEES('C', 0) FINISHES }
+    :: else -> d_step { readers--; in_readers--; call = (free_ && wake_next) SEES('C', 0) FINISHES }
     fi;
     wake_next_waiter();
     wake_listed()
@@ -355,11 +362,11 @@ inline queue_up() {
         /* the lock may have become free after the look */
         :: true ->
 #ifdef TRACE    /* a waiter that comes back stands where it stood, or would have: no event tells of an attempt that was over
-                   before it queued; a late wake-up may stay */
+                   before it queued; a late wake-up may stay. Readers stand before writers: how the sides mix does not matter. */
             k = count;
             do
-            :: k > 0 -> k--; queue[k + 1] = queue[k]
-            :: true -> break
+            :: k > 0 && writes(queue[k - 1]) >= writes(me) -> k--; queue[k + 1] = queue[k]
+            :: k == 0 || writes(queue[k - 1]) <= writes(me) -> break
             od;
             queue[k] = me; k = 0;
             if :: token[me] = false :: true fi;
@@ -489,10 +496,10 @@ end:
         if  /* a thread that has written lately may stay in a writers' tenure, too */
         :: d_step { got || seen -> got = true; seen = false; in_readers++ }
         /* it may hold off, too: for a writer that is awake (whose flag is a hint), or as the next waiter is late */
-        :: d_step { got = false; seen = false; readers--; call = (free_ && wake_next) SEES('C', 0) }
+        :: d_step { got = false; seen = false; readers--; call = (free_ && wake_next) SEES('C', 0) FINISHES }
             if :: MUTANT == 7 -> call = false :: else fi;
             wake_next_waiter();
-            wake_listed();
+            wake_listed() FINISHED;
             goto comes
         fi
     /* a reader counts itself only if it has seen the lock open, and nobody waiting */
@@ -559,7 +566,7 @@ has:
     :: atomic { over && waiters -> closed = true SEES('C', 0) }     /* a holder that finds the waiter late */
     fi;
     leave_lock();
-    d_step { got = false; call = false }
+    d_step { got = false; call = false FINISHED }
     goto idle;
 gone:
     skip

@@ -14,11 +14,12 @@ bool may_give_up;       /* whether its visit, or the one before, may end without
 bool counts_itself;     /* whether it is sure to stay, */
 byte errand[8];         /* and what each thread is about */
 bool failed;            /* this is not what the trace says */
+byte finishing = 255;   /* the thread that has only steps left that see nothing: it makes them before all others, or there are many more runs */
 #ifdef ALONE
 byte one;               /* the thread that runs */
 #define free_to_move provided (!failed && turn == one)
 #else
-#define free_to_move provided (!failed && turn == _pid - 2)
+#define free_to_move provided (!failed && (finishing == 255 -> turn : finishing) == _pid - 2)
 #endif
 c_code {
 static void state_text(char *text);
@@ -36,7 +37,7 @@ end:
     :: atomic { turn != one -> c_code { trace_follow(); } }
     :: atomic { turn == one && c_expr { events[now.at].kind == 'L' }; c_code { trace_next(); } }
 #else
-    :: atomic { c_expr { events[now.at].kind == 'L' }; c_code { trace_next(); } }
+    :: atomic { finishing == 255 && c_expr { events[now.at].kind == 'L' }; c_code { trace_next(); } }
 #endif
     od
 }
