@@ -18,7 +18,6 @@ pages! {
     starving_writer: "docs/guide/starving-writer.md",
     rust: "docs/guide/rust.md",
     migrating: "docs/guide/migrating.md",
-    asynchronous: "docs/guide/async.md",
     policies: "docs/guide/policies.md",
     bound: "docs/guide/bound.md",
     memory: "docs/guide/memory.md",
@@ -28,4 +27,12 @@ pages! {
     add_a_lock: "docs/guide/add-a-lock.md",
     add_a_policy: "docs/guide/add-a-policy.md",
     add_a_machine: "docs/guide/add-a-machine.md",
+}
+
+/// With the feature `async`.
+#[cfg(feature = "async")]
+mod with_tasks {
+    pages! {
+        asynchronous: "docs/guide/async.md",
+    }
 }

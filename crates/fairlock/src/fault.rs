@@ -97,6 +97,18 @@ pub enum Fault {
     /// A thread sleeps again for the queue lock, and it still seems to be awake.
     ClaimsForEver,
 
+    // Tasks.
+    /// A task that asks to be woken does not look whether the lock is taken.
+    AsksBlindly,
+    /// A task that is polled keeps the waker that it had.
+    KeepsWaker,
+    /// A task that does not come stays next.
+    WaitsForLate,
+    /// A future does not know that an offer was made to its task.
+    IgnoresOwnTask,
+    /// A waker is called under the queue lock.
+    CallsUnderLock,
+
     // Visible readers.
     /// A thread that revokes a name skips the barrier.
     RevokesUnfenced,

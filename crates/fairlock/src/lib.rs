@@ -42,6 +42,8 @@
 //! `send_guard` is on. So a task that may change threads cannot hold a guard across an `.await`: it
 //! does not compile.
 //!
+//! With the feature `async`, tasks wait for an `RwLock` or a `Mutex` beside threads: module `future`.
+//!
 //! Is it worth the change?
 //!
 //! * Without contention `std` and `parking_lot` cost about the same, and are the simpler choice for
@@ -149,6 +151,8 @@ mod fair_mutex;
 pub mod fault;
 #[cfg(not(any(fairlock_faults, test)))]
 mod fault;
+#[cfg(feature = "async")]
+pub mod future;
 mod guard;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod inner;
@@ -188,6 +192,10 @@ pub use condvar::{Condvar, CondvarExt, WaitTimeoutResult};
 pub use const_new::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use fair_mutex::*;
+#[cfg(all(feature = "async", feature = "std", not(fairlock_loom)))]
+pub use future::MutexAsyncExt;
+#[cfg(feature = "async")]
+pub use future::RwLockAsyncExt;
 pub use guard::GuardMarker;
 pub use lock::{Percent, Policy};
 pub use lock_api;

@@ -63,7 +63,8 @@
 //! | the bits, and what they say; their memory | `word`, `words` |
 //! | the locks | `rwlock`, `upgrade`, `mutex` |
 //! | a word and its slot: finding, leaving, waking | `raw`, `slot`, `queue_lock` |
-//! | past the queue; awake, queued; whose turn it is; a waiter that does not come | `steal`, `wait`, `turn` |
+//! | past the queue; awake, queued; whose turn it is; a waiter that does not come | `steal`, `wait`, `turn`, `late` |
+//! | tasks that wait | `task`, `future`, `offers`, `timer` |
 //! | how long a tenure is; whether threads share the lock or take turns | `clock`, `mode` |
 //! | what threads tell each other without the queue lock; what a thread remembers | `holder`, `local` |
 //! | readers that no lock counts | `visible`, `shown`; of locks elsewhere: `outside` |
@@ -75,15 +76,20 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the essay is for readers of the sources")]
 
 mod clock;
+#[cfg(feature = "async")]
+mod future;
 mod hidden;
 mod holder;
 #[cfg(all(test, feature = "std", not(any(fairlock_loom, miri))))]
 mod interrupted_test;
+mod late;
 mod local;
 mod mode;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
 mod mutex_loom;
+#[cfg(feature = "async")]
+mod offers;
 mod outside;
 mod policy;
 mod queue_lock;
@@ -98,8 +104,14 @@ mod slot;
 #[cfg(all(test, fairlock_loom))]
 mod slots_loom;
 mod steal;
+#[cfg(feature = "async")]
+mod task;
+#[cfg(all(test, fairlock_loom, feature = "async"))]
+mod task_loom;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
+#[cfg(feature = "async")]
+mod timer;
 mod turn;
 mod upgrade;
 mod visible;
@@ -107,6 +119,8 @@ mod wait;
 mod word;
 mod words;
 
+#[cfg(feature = "async")]
+pub use future::{RawLockFuture, RawRwLockFuture};
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub(crate) use local::LockLocal;

@@ -283,7 +283,7 @@ impl<P: PooledPlatform> RawMutex<P> {
 
     /// Takes the lock if it is free and nobody waits, or if that needs only a note.
     #[inline(always)]
-    fn enter(&self) -> bool {
+    pub(super) fn enter(&self) -> bool {
         let Two { held, queue } = &self.raw.0;
         // Acquire: owns the lock on success.
         if held.compare_exchange(FREE, WRITTEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -315,6 +315,7 @@ impl<P: PooledPlatform> RawMutex<P> {
     pub fn try_lock(&self) -> bool {
         self.enter()
             || self.raw.here(self.raw.load()).is_free() && self.raw.steal(Access::Exclusive)
+            || self.raw.steals_past_late(Access::Exclusive)
     }
 
     /// As [`lock`](Self::lock); gives up as `wait` says.

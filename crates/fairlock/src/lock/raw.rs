@@ -2,7 +2,8 @@
 //! the lock.
 
 use super::holder::Holder;
-use super::slot::{FewWakes, Locked, Lookouts, PooledPlatform, Queued, Slot};
+use super::late::Lookouts;
+use super::slot::{FewWakes, Locked, PooledPlatform, Queued, Slot};
 use super::turn::Turns;
 use super::word::{Flags, Word};
 use super::words::Words;
@@ -101,6 +102,11 @@ impl<W: Words> Raw<W> {
 
     /// The lock may have been moved since its slot was used last.
     fn adopt(&self, queued: &mut Queued<W::P>) {
+        #[cfg(feature = "async")]
+        if queued.lock != self.as_known() && !queued.waiters.is_empty() {
+            queued.forget_waiters();
+            self.0.clear(Flags::QUEUE);
+        }
         debug_assert!(
             queued.lock == self.as_known() || queued.waiters.is_empty(),
             "two locks have one slot"
@@ -238,11 +244,13 @@ impl<W: Words> Raw<W> {
             // of this kind. (At its address the caller's lock may be gone, and this another.)
             let lock = unsafe { &*Self::at(q.lock) };
             if lock.0.clear(Flags::WAKE_NEXT).has_next_to_wake() {
-                Turns { lock, slot }.wake_appointed(q, &mut wakes);
+                let turns = Turns { lock, slot };
+                turns.wake_appointed(q, &mut wakes);
                 // The waiter may have set no timer for the end of the tenure.
                 let now = W::P::now();
-                let word = if q.clock.is_over(now) { lock.close() } else { lock.load() };
-                q.miss(now);
+                let is_over = q.clock.is_over(now) && !q.is_next_late();
+                let word = if is_over { lock.close() } else { lock.load() };
+                turns.miss(q, now, &mut wakes);
                 q.freed = if word.is_closed() { now } else { 0 };
                 if now.saturating_sub(q.clock.end()) >= LATE_NS {
                     q.wake_lookout(Lookouts::Soon, &mut wakes);
@@ -278,7 +286,8 @@ impl<W: Words> Raw<W> {
     /// The holder leaves the lock to the queue, if anybody waits: it is closed as it is left. However long the waiter that
     /// is next takes to come, the release wakes it.
     pub(super) fn close_for_next(&self) {
-        let queued = self.lock_queue().filter(|queued| queued.next().is_some());
+        let may = |queued: &Locked<'_, W::P>| queued.next().is_some() && !queued.is_next_late();
+        let queued = self.lock_queue().filter(may);
         if let Some(mut queued) = queued {
             queued.is_promised = true;
             self.0.flag_queue(Flags::CLOSED.with(Flags::WAKE_NEXT));

@@ -261,6 +261,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
         self.enter_if(word, access, |word| word.is_open(access))
             || access == Access::Shared
                 && self.raw.try_past_writers(access, self.raw.priority(word))
+            || self.raw.steals_past_late(access)
     }
 
     /// Takes the lock, which had this word, in this way, as long as `may` allows it for the word. Whether it did.

@@ -24,12 +24,16 @@ use super::holder::Holder;
 use super::mode::Modes;
 use super::policy::{Policy, TenureShape};
 use super::queue_lock::QueueLock;
+#[cfg(feature = "async")]
+use super::timer::{Link, Timer};
 use super::visible::VisibleReaders;
 use crate::events;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::pool::{Memory, Pool, Pooled, name};
 use crate::system::{System, fork};
-use crate::wait::{Duty, FEW_WAKES, Hint, Kind, LATE_NS, Queue, WAITING, Waiter, WakeList};
+#[cfg(feature = "async")]
+use crate::wait::Sleeper;
+use crate::wait::{FEW_WAKES, Hint, Queue, Waiter, WakeList};
 
 /// Enough for two readers that an entering reader wakes, and the waiter that is next.
 pub(super) type FewWakes<P> = WakeList<P, FEW_WAKES>;
@@ -57,6 +61,13 @@ pub unsafe trait PooledPlatform: Platform {
     /// Locks become visible by themselves.
     const WATCHES_READERS: bool = false;
 
+    /// Starts a thread that calls [`keep_time`](Slots::keep_time) of the slots, which ends offers of locks to tasks that do
+    /// not come. Called at most once in a process, by a task that waits. Returns whether there is one.
+    #[cfg(feature = "async")]
+    fn start_timer() -> bool {
+        false
+    }
+
     /// Called by a thread that reads a lock in which other readers are; now and then that is to be watched, whether it is only
     /// read.
     #[inline(always)]
@@ -66,7 +77,11 @@ pub unsafe trait PooledPlatform: Platform {
 }
 
 /// The slots of a platform: what locks have while threads wait for them.
-pub struct Slots<P: PooledPlatform>(Pool<P::AtomicU64, Slot<P>, P::Memory>);
+pub struct Slots<P: PooledPlatform> {
+    pool: Pool<P::AtomicU64, Slot<P>, P::Memory>,
+    #[cfg(feature = "async")]
+    pub(super) timer: Timer<Slot<P>, Sleeper<P>>,
+}
 
 /// See the [module](self).
 #[doc(hidden)]
@@ -79,6 +94,8 @@ pub struct Slot<P: Platform> {
     pub(super) index: u32,
     /// The number of the process whose slot it is.
     process: Hint,
+    #[cfg(feature = "async")]
+    pub(super) watched: Link<Self>,
     pub(super) events: events::Sink,
     /// Guarded by `queue_lock`.
     queued: UnsafeCell<Queued<P>>,
@@ -103,10 +120,8 @@ pub(crate) struct Queued<P: System> {
     pub(super) next: *const Waiter<P>,
     /// A fair release left the lock to that waiter: nobody goes before it.
     pub(super) is_promised: bool,
-    /// Since when that waiter is missed; zero: it runs, or need not. See [`turn`](super::turn).
+    /// Since when that waiter is missed; zero: it runs, or need not. See [`late`](super::late).
     pub(super) missed: u64,
-    /// How many waiters were queued by other threads, and sleep elsewhere.
-    pub(super) seated: usize,
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     pub(super) unwoken: bool,
     /// Whose turn it is and until when.
@@ -115,6 +130,9 @@ pub(crate) struct Queued<P: System> {
     pub(super) modes: Modes,
     /// When the closed lock became free; zero if it has not.
     pub(super) freed: u64,
+    /// The timer looks at the slot, or is about to.
+    #[cfg(feature = "async")]
+    pub(super) is_watched: bool,
 }
 
 impl<P: System> Queued<P> {
@@ -127,11 +145,12 @@ impl<P: System> Queued<P> {
             next: core::ptr::null(),
             is_promised: false,
             missed: 0,
-            seated: 0,
             unwoken: false,
             clock: TenureClock::new(),
             modes: Modes::new(),
             freed: 0,
+            #[cfg(feature = "async")]
+            is_watched: false,
         }
     }
 
@@ -151,65 +170,6 @@ impl<P: System> Queued<P> {
     }
 }
 
-// ---- a waiter that does not come: see `turn` ----
-
-/// Whether a waiter is woken to look for the one that is next.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lookouts {
-    /// If no other waiter does so.
-    IfNone,
-    /// In any case: those that do may sleep for long.
-    Soon,
-}
-
-impl<P: System> Queued<P> {
-    /// The waiter that is next is missed since then, unless it was before.
-    pub(super) fn miss(&mut self, since: u64) {
-        if self.missed == 0 && !self.next.is_null() {
-            self.missed = since;
-        }
-    }
-
-    /// Whether the waiter that is next is late.
-    pub(super) fn is_late(&self, now: u64) -> bool {
-        self.missed != 0 && now.saturating_sub(self.missed) >= LATE_NS
-    }
-
-    /// The first waiter of that kind that is not late.
-    pub(super) fn present(&self, kind: Kind) -> Option<&Waiter<P>> {
-        let mut waiter = self.waiters.first(kind);
-        while let Some(late) = waiter.filter(|waiter| waiter.duty() == Duty::Late) {
-            waiter = self.waiters.after(late);
-        }
-        waiter
-    }
-
-    /// The first waiter of that kind that is not late, or else the first one.
-    pub(super) fn first_present(&self, kind: Kind) -> Option<&Waiter<P>> {
-        self.present(kind).or_else(|| self.waiters.first(kind))
-    }
-
-    /// The last waiter that sleeps behind the one that is next looks for that from here on.
-    pub(super) fn wake_lookout<const MOST: usize>(
-        &self,
-        when: Lookouts,
-        wakes: &mut WakeList<P, MOST>,
-    ) {
-        if when == Lookouts::IfNone && self.seated == 0 {
-            return;
-        }
-        let others = || self.waiters.iter().filter(|other| !self.is_next(*other));
-        if when == Lookouts::IfNone && others().any(|other| other.duty() == Duty::Looks) {
-            return;
-        }
-        let sleeps = |other: &&Waiter<P>| other.state() == WAITING && other.duty() != Duty::Late;
-        if let Some(last) = others().filter(sleeps).last() {
-            last.set_duty(Duty::Looks);
-            wakes.push(last.thread);
-        }
-    }
-}
-
 impl<P: Platform> Slot<P> {
     fn new(index: u32) -> Self {
         Self {
@@ -217,6 +177,8 @@ impl<P: Platform> Slot<P> {
             next: P::AtomicU32::new(0),
             index,
             process: Hint::new(fork::number()),
+            #[cfg(feature = "async")]
+            watched: Link::new(),
             events: events::Sink::new(),
             queued: UnsafeCell::new(Queued::new()),
             holder: Holder::default(),
@@ -326,7 +288,7 @@ impl<P: Platform> DerefMut for Locked<'_, P> {
 
 impl<P: Platform> Drop for Locked<'_, P> {
     fn drop(&mut self) {
-        self.0.holder.set_end(self.clock.end());
+        self.0.holder.set_end(if self.is_next_late() { u64::MAX } else { self.clock.end() });
         self.0.holder.set_queued(self.waiters.len());
         let checked = cfg!(any(debug_assertions, fairlock_loom));
         let watched = !checked || self.waiters.is_empty() || self.next().is_some();
@@ -341,7 +303,7 @@ impl<P: PooledPlatform> Slots<P> {
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
         // SAFETY: the platform's atomics are atomic; a slot's link is its pool's.
-        Self(unsafe { Pool::new(P::AtomicU64::new(0)) })
+        Self::of(unsafe { Pool::new(P::AtomicU64::new(0)) })
     }
 
     /// As [`new`](Self::new), for statics.
@@ -350,7 +312,15 @@ impl<P: PooledPlatform> Slots<P> {
         P::AtomicU64: ConstZero,
     {
         // SAFETY: as above.
-        Self(unsafe { Pool::new(ConstZero::ZERO) })
+        Self::of(unsafe { Pool::new(ConstZero::ZERO) })
+    }
+
+    const fn of(pool: Pool<P::AtomicU64, Slot<P>, P::Memory>) -> Self {
+        Self {
+            pool,
+            #[cfg(feature = "async")]
+            timer: Timer::new(),
+        }
     }
 
     /// Called in the child of a fork, which makes new slots: threads that it does not have may have been late at the free ones.
@@ -358,19 +328,21 @@ impl<P: PooledPlatform> Slots<P> {
     /// # Safety
     /// The calling thread is the only one of the process, and in no other function of this.
     pub unsafe fn enter_child(&self) {
-        self.0.forget_free();
+        self.pool.forget_free();
+        #[cfg(feature = "async")]
+        self.timer.enter_child();
     }
 
     /// The slot of this name, which was given out.
     #[inline(always)]
     pub(super) fn get(&self, name_in_word: u32) -> &Slot<P> {
         // SAFETY: names are in words of locks, and are of slots that were made.
-        unsafe { self.0.get(name(name_in_word - 1)) }
+        unsafe { self.pool.get(name(name_in_word - 1)) }
     }
 
     /// For testers: whether a slot of this name was made.
     pub(super) fn has_made(&self, name_in_word: u32) -> bool {
-        !self.0.at(name_in_word - 1).is_null()
+        !self.pool.at(name_in_word - 1).is_null()
     }
 
     /// A slot that no lock has.
@@ -383,12 +355,14 @@ impl<P: PooledPlatform> Slots<P> {
     pub(super) fn try_take(&self) -> Option<&Slot<P>> {
         // Sees to it that the child of a fork is told (`enter_child`).
         P::thread();
-        self.0.take().or_else(|| self.0.make(Slot::new))
+        self.pool.take().or_else(|| self.pool.make(Slot::new))
     }
 
     /// No lock has the slot any more, whose queue lock is held.
     pub(super) fn give(&self, mut queued: Locked<'_, P>) {
         let slot = queued.0;
+        #[cfg(feature = "async")]
+        queued.forget_waiters();
         queued.lock = core::ptr::null();
         queued.freed = 0;
         if slot.holder.stays() {
@@ -399,18 +373,18 @@ impl<P: PooledPlatform> Slots<P> {
         }
         drop(queued);
         // SAFETY: the caller has it from this pool, and is the last to.
-        unsafe { self.0.give(slot) };
+        unsafe { self.pool.give(slot) };
     }
 
     /// How many slots were made.
     #[doc(hidden)]
     pub fn made(&self) -> u32 {
-        self.0.made()
+        self.pool.made()
     }
 
     /// Calls `f` with the index of each free slot; nobody changes the list meanwhile.
     pub(super) fn for_each_free(&self, f: impl FnMut(u32)) {
-        self.0.for_each_free(f);
+        self.pool.for_each_free(f);
     }
 }
 

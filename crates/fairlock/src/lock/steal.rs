@@ -43,6 +43,15 @@ impl<W: Words> Raw<W> {
         self.steal_from(self.load(), access)
     }
 
+    /// Takes the lock in this way if only tasks are in the way that were offered it, and did not come.
+    #[inline(always)]
+    pub(super) fn steals_past_late(&self, _access: Access) -> bool {
+        #[cfg(feature = "async")]
+        return self.steal_past_late(_access);
+        #[cfg(not(feature = "async"))]
+        false
+    }
+
     #[inline]
     fn steal_from(&self, word: Word, access: Access) -> bool {
         let may = |word: Word| match access {

@@ -6,16 +6,15 @@
 use super::Raw;
 use super::clock::Waiting;
 use super::holder::Holder;
+use super::late::Lookouts;
 use super::mode::Mode;
 use super::raw::SlotOf;
-use super::slot::{FewWakes, Lookouts, Queued};
+use super::slot::{FewWakes, Queued};
 use super::word::{Flags, Word};
 use super::words::Words;
 use crate::events::Event;
 use crate::platform::{Platform, System};
-use crate::wait::{
-    Access, Duty, INVITED, Kind, LATE_NS, NEXT, Queue, WAITING, WAKE_NS, Waiter, WakeList,
-};
+use crate::wait::{Access, Duty, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList};
 
 /// How many others each queued reader wakes when it gets in: all are awake sooner than if one thread woke them. In
 /// waiters; compared with those woken so far by this one.
@@ -64,13 +63,25 @@ impl<W: Words> Turns<'_, W> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.queue_up(q, waiter, wakes)? };
-        if core::mem::take(&mut q.unwoken) {
+        self.wake_unwoken(q, waiter, wakes);
+        Some(Arrival::Queued(self.patience(q, waiter, wakes)))
+    }
+
+    /// A thread or task is queued, and about to sleep: it wakes the waiter that is next, if that was not done. A task
+    /// need not watch the lock: the next release wakes it.
+    pub(super) fn wake_unwoken(
+        &self,
+        q: &mut Queued<W::P>,
+        waiter: &Waiter<W::P>,
+        wakes: &mut FewWakes<W::P>,
+    ) {
+        if q.unwoken && !q.next().is_some_and(|next| next.task.is_task()) {
+            q.unwoken = false;
             self.lock.0.clear(Flags::WAKE_NEXT);
             if !q.is_next(waiter) {
                 self.wake_appointed(q, wakes);
             }
         }
-        Some(Arrival::Queued(self.patience(q, waiter, wakes)))
     }
 
     /// Queues `waiter`. If it is next, it is not woken.
@@ -177,7 +188,6 @@ impl<W: Words> Turns<'_, W> {
         }
         own.ages.forget(self.lock.id());
         q.waiters.remove(waiter);
-        q.seated -= usize::from(waiter.seated);
         self.slot.events.count(match waiter.kind {
             Kind::Reader => Event::ReadLock,
             Kind::Writer => Event::WriteLock,
@@ -276,7 +286,6 @@ impl<W: Words> Turns<'_, W> {
         wakes: &mut FewWakes<W::P>,
     ) {
         q.waiters.remove(waiter);
-        q.seated -= usize::from(waiter.seated);
         if q.is_next(waiter) {
             q.next = core::ptr::null();
             q.freed = 0;
@@ -314,7 +323,7 @@ impl<W: Words> Turns<'_, W> {
             reader = q.waiters.after(invited);
             if invited.state() == WAITING {
                 invited.set_state(INVITED);
-                wakes.push(invited.thread);
+                wakes.push_waiter(invited);
                 self.slot.events.count(Event::WakeReader);
                 left -= 1;
             }
@@ -337,6 +346,11 @@ impl<W: Words> Turns<'_, W> {
         if self.appoint(q, caller) {
             self.wake_appointed(q, wakes);
         }
+        self.invite_beside_upgradable(q, wakes);
+    }
+
+    /// Readers may join the upgradable reader for which the waiter that is next waits.
+    pub(super) fn invite_beside_upgradable(&self, q: &Queued<W::P>, wakes: &mut FewWakes<W::P>) {
         if awaits_upgradable(q) && self.lock.load().may_join_upgradable() {
             self.invite_readers(q, INVITES, wakes);
         }
@@ -350,10 +364,10 @@ impl<W: Words> Turns<'_, W> {
             self.lock.close(); // before the holder can let go
         }
         // A closed lock stays reserved for the waiter that is next, even if others come.
-        if !urgent && self.lock.load().is_closed() && q.next().is_some() {
+        if !urgent && self.lock.load().is_closed() && q.next().is_some_and(|next| !next.is_late()) {
             return false;
         }
-        let Some(next) = q.first_present(kind) else { return false };
+        let Some(next) = q.waiters.first_present(kind) else { return false };
         let next = core::ptr::from_ref(next);
         if q.is_next(next) {
             return false;
@@ -366,7 +380,7 @@ impl<W: Words> Turns<'_, W> {
         self.miss_no_more(q);
         let Some(next) = q.next() else { return false };
         next.set_state(NEXT);
-        if next.duty() == Duty::Late {
+        if next.is_late() && !next.task.is_task() {
             next.set_duty(Duty::Looks);
         }
         // The `caller` sets its own timer, and asks to be woken if it has to.
@@ -381,8 +395,11 @@ impl<W: Words> Turns<'_, W> {
     ) {
         q.unwoken = false;
         if let Some(next) = q.next() {
-            wakes.push(next.thread);
+            wakes.push_waiter(next);
             self.slot.events.count(Event::wake(next.kind));
+            if next.task.is_task() {
+                self.miss(q, W::P::now(), wakes);
+            }
             q.wake_lookout(Lookouts::IfNone, wakes);
         }
     }
@@ -398,126 +415,6 @@ impl<W: Words> Turns<'_, W> {
         } else {
             q.unwoken = true;
         }
-    }
-}
-
-// ---- a waiter that does not come ----
-//
-// A waiter that does not run, as it is stopped or has no CPU, does not stop those behind it.
-//
-// The slot notes since when the waiter that is next is *missed*: since it was woken, or since another thread found the lock
-// left to it. The waiter clears the note when it runs. A waiter that has been missed for `LATE_NS` is *late*: the one behind
-// it becomes next. A late waiter keeps its place, and has it again when it runs. Real-time threads are not passed.
-//
-// Every thread of the queue looks for a late waiter, so that no wake-up hangs on one other thread: a thread that queues, one
-// that meets a closed, free lock, and each that sleeps behind the next waiter, when it has waited for longer than planned,
-// and then at intervals that double. A release that comes long after the end of the tenure wakes one of them for that.
-// Threads that sleep at a condition variable and were queued here have no timer: a thread that wakes the next waiter wakes
-// one of them if no other waiter has a timer.
-
-/// When a waiter that is not next looks for the one that is.
-pub(super) struct Lookout {
-    /// How long its next sleep is: each time twice as long, so that a long wait costs few wake-ups.
-    nap: u64,
-    /// Whether it has slept.
-    slept: bool,
-}
-
-impl Lookout {
-    /// Of a waiter that has just queued, and is patient for so long.
-    pub(super) const fn new(patience: u64) -> Self {
-        Self { nap: patience.saturating_add(LATE_NS), slept: false }
-    }
-
-    /// Of a waiter that another thread has queued.
-    pub(super) const fn of_seat() -> Self {
-        Self { nap: LATE_NS, slept: true }
-    }
-
-    /// When the next sleep ends.
-    fn end_of_nap(&mut self, now: u64) -> u64 {
-        let end = now.saturating_add(self.nap);
-        self.nap = self.nap.saturating_mul(2);
-        end
-    }
-}
-
-impl<W: Words> Turns<'_, W> {
-    /// The waiter that is next runs, or is another one.
-    pub(super) fn miss_no_more(&self, q: &mut Queued<W::P>) {
-        q.missed = 0;
-        self.holder().set_next_absent(false);
-    }
-
-    /// How long the waiter, whose thread has just queued it, sleeps before it looks: for as long as is planned for its wait,
-    /// unless the waiter that is next seems to lack a CPU already.
-    pub(super) fn patience(
-        &self,
-        q: &mut Queued<W::P>,
-        waiter: &Waiter<W::P>,
-        wakes: &mut FewWakes<W::P>,
-    ) -> u64 {
-        if q.missed != 0 {
-            let now = W::P::now();
-            self.look(q, Some(waiter), now, wakes);
-            if q.missed != 0 && now.saturating_sub(q.missed) >= WAKE_NS {
-                return 0;
-            }
-        }
-        q.clock.planned_wait_ns(q.waiters.len(), W::HAS_READERS, q.shape())
-    }
-
-    /// The calling thread, whose waiter is not next, is about to sleep: returns until when. Nothing if it is next by now.
-    pub(super) fn look_out(&self, waiter: &Waiter<W::P>, lookout: &mut Lookout) -> Option<u64> {
-        let now = W::P::now();
-        // It has been in the queue for a moment only.
-        if !core::mem::replace(&mut lookout.slept, true) && waiter.duty() == Duty::Looks {
-            return Some(lookout.end_of_nap(now));
-        }
-        let mut wakes = FewWakes::new();
-        let due = self.with_queue(|q| {
-            if waiter.duty() == Duty::Late {
-                waiter.set_duty(Duty::Looks);
-                self.recheck(q, Some(waiter), &mut wakes);
-            }
-            self.look(q, Some(waiter), now, &mut wakes);
-            q.missed.saturating_add(LATE_NS)
-        });
-        wakes.wake_all();
-        let waits = waiter.state() == WAITING;
-        waits.then(|| if due > now { due } else { lookout.end_of_nap(now) })
-    }
-
-    /// Looks whether the waiter that is next comes, and passes it if it is late. Returns whether another one is next now.
-    pub(super) fn look(
-        &self,
-        q: &mut Queued<W::P>,
-        caller: Option<&Waiter<W::P>>,
-        now: u64,
-        wakes: &mut FewWakes<W::P>,
-    ) -> bool {
-        let word = self.lock.load();
-        let Some(next) = q.next() else { return false };
-        if !q.is_late(now) {
-            // It may be about to take it: then it clears the note.
-            if word.may_take_next(next.access) {
-                q.miss(now);
-            }
-            return false;
-        }
-        next.set_duty(Duty::Late);
-        let others = [Kind::Reader, Kind::Writer].into_iter().any(|kind| q.present(kind).is_some());
-        if !others || q.waiters.urgent().is_some() {
-            next.set_duty(Duty::Looks);
-            return false;
-        }
-        next.set_state(WAITING);
-        q.next = core::ptr::null();
-        q.freed = 0;
-        self.recheck(q, caller, wakes);
-        // That one may not run either.
-        q.miss(now);
-        true
     }
 }
 
@@ -537,7 +434,6 @@ impl<W: Words> Raw<W> {
             let turns = Turns { lock: self, slot };
             // SAFETY: the caller's promise.
             unsafe { turns.queue_up(q, waiter, &mut wakes)? };
-            q.seated += 1;
             if q.is_next(waiter) {
                 turns.ask_for(q, waiter, &mut wakes);
             } else if q.missed != 0 {
@@ -572,7 +468,9 @@ pub(super) fn is_sound<P: Platform>(word: Word, q: &Queued<P>) -> Result<(), &'s
     let is_queued = |next| q.waiters.iter().any(|waiter| core::ptr::eq(waiter, next));
     match q.next() {
         Some(next) if !is_queued(next) => Err("the waiter that is next is not queued"),
-        Some(next) if next.duty() == Duty::Late => Err("the waiter that is next is late"),
+        Some(next) if next.is_late() && !next.task.is_task() => {
+            Err("the waiter that is next is late")
+        }
         None if length > 0 => Err("nobody in the queue is next"),
         _ => Ok(()),
     }
@@ -586,14 +484,14 @@ fn awaits_upgradable<P: Platform>(q: &Queued<P>) -> bool {
 }
 
 /// Which side is next: that of a waiting real-time thread, or else the side whose tenure it is not,
-/// if that side waits.
-fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
+/// if that side waits. A side of which all are late does so only if no other waits.
+pub(super) fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
     if let Some(urgent) = q.waiters.urgent() {
         return Some(urgent.kind);
     }
     let current = q.clock.side();
     let sides = [current.other(), current];
-    let present = sides.into_iter().find(|&kind| q.present(kind).is_some());
+    let present = sides.into_iter().find(|&kind| q.waiters.present(kind).is_some());
     present.or_else(|| sides.into_iter().find(|&kind| q.waiters.first(kind).is_some()))
 }
 

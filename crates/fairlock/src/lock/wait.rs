@@ -4,9 +4,10 @@ use core::cell::Cell;
 
 use super::Raw;
 use super::holder::Holder;
+use super::late::Lookout;
 use super::mode::SAMPLE_NS;
 use super::slot::FewWakes;
-use super::turn::{Arrival, Lookout, Turns};
+use super::turn::{Arrival, Turns};
 use super::word::{Flags, Word};
 use super::words::Words;
 use crate::events::Event;
@@ -206,7 +207,7 @@ impl<W: Words> Raw<W> {
             return None;
         }
         let turns = Turns { lock: self, slot: queued.slot() };
-        queued.miss(began);
+        turns.miss(&mut queued, began, &mut wakes);
         if turns.look(&mut queued, None, now, &mut wakes) {
             drop(queued);
             wakes.wake_all();
@@ -217,6 +218,7 @@ impl<W: Words> Raw<W> {
         queued.freed = 0;
         turns.holder().set_next_absent(true);
         drop(queued);
+        wakes.wake_all();
         Some(taken.flatten().map(|before| self.note(access, before)).is_some())
     }
 

@@ -110,6 +110,14 @@ impl<P: PooledPlatform> One<P> {
         Err(word)
     }
 
+    /// Takes the lock in this way in one step, if nothing is in its word.
+    #[cfg(feature = "async")]
+    #[inline(always)]
+    pub(super) fn enter_free(&self, access: Access) -> bool {
+        // Acquire: owns the lock on success.
+        self.exchange(Word::FREE, Word::FREE.taken(access), Ordering::Acquire).is_ok()
+    }
+
     /// A thread counts itself in; returns the word before.
     #[inline(always)]
     pub(super) fn enter(&self, access: Access, order: Ordering) -> Word {

@@ -35,6 +35,13 @@ macro_rules! pools {
                 &SLOTS
             }
 
+            #[cfg(feature = "async")]
+            fn start_timer() -> bool {
+                // Miri waits for all threads.
+                let timer = std::thread::Builder::new().name("fairlock-timer".into());
+                !cfg!(miri) && timer.spawn(|| Self::slots().keep_time()).is_ok()
+            }
+
             $($($own)*)?
         }
     };

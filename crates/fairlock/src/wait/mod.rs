@@ -7,6 +7,8 @@ mod ladder;
 #[cfg(all(test, fairlock_loom))]
 mod ladder_loom;
 mod queue;
+#[cfg_attr(not(feature = "async"), path = "task_off.rs")]
+mod task;
 
 pub use crate::cancel::CancelToken;
 pub use crate::thread::Thread;
@@ -22,3 +24,5 @@ pub(crate) use queue::{
     Access, Duty, FEW_WAKES, GRANTED, INVITED, Kind, Linked, Links, List, MAX_WAKES, NEXT, Queue,
     WAITING, Waiter, WakeList,
 };
+#[cfg(feature = "async")]
+pub(crate) use task::survive;

@@ -5,7 +5,10 @@ use core::cmp;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
+#[cfg(feature = "async")]
+use core::task::Waker;
 
+use super::task::Task;
 use super::{Hint, Sleeper};
 use crate::may_dangle::MayDangle;
 use crate::system::{Atomic, Cell, System};
@@ -81,6 +84,7 @@ pub(crate) struct Frame<P: System> {
     links: Links<Waiter<P>>,
     state: P::AtomicU32,
     duty: Hint,
+    pub(crate) task: Task,
 }
 
 /// What a waiter of the default locks that is not next is about. Changed under the queue lock.
@@ -121,6 +125,30 @@ impl<P: System> Waiter<P> {
         arrived: u64,
         priority: u8,
     ) -> Self {
+        Self::with_task(access, thread, arrived, priority, Task::none())
+    }
+
+    /// A task that is polled by `thread`, and has this waker.
+    #[cfg(feature = "async")]
+    pub(crate) fn of_task(
+        access: Access,
+        thread: &'static Sleeper<P>,
+        arrived: u64,
+        waker: Waker,
+    ) -> Self {
+        let waiter = Self::with_task(access, thread, arrived, 0, Task::polled_by(waker));
+        waiter.set_duty(Duty::Sleeps);
+        waiter
+    }
+
+    #[inline(always)]
+    fn with_task(
+        access: Access,
+        thread: &'static Sleeper<P>,
+        arrived: u64,
+        priority: u8,
+        task: Task,
+    ) -> Self {
         Self(MayDangle::new(Frame {
             access,
             kind: access.kind(),
@@ -133,6 +161,7 @@ impl<P: System> Waiter<P> {
             links: Links::new(),
             state: P::AtomicU32::new(WAITING),
             duty: Hint::new(Duty::Looks as usize),
+            task,
         }))
     }
 
@@ -163,6 +192,12 @@ impl<P: System> Waiter<P> {
     /// Under the queue lock, or before the waiter is queued.
     pub(crate) fn set_duty(&self, duty: Duty) {
         self.duty.store(duty as usize, Ordering::Relaxed);
+    }
+
+    /// Whether it was next, and did not come.
+    #[inline]
+    pub(crate) fn is_late(&self) -> bool {
+        self.duty() == Duty::Late
     }
 
     /// The waiter, which is out of the queue, owns the lock. Rule 1: the grant is published first,
@@ -292,6 +327,11 @@ impl<P: System> Linked for Waiter<P> {
 pub(crate) struct Queue<P: System> {
     lists: [List<Waiter<P>>; 2],
     len: usize,
+    /// How many of them are `seated`.
+    seated: usize,
+    /// How many of them are tasks.
+    #[cfg(feature = "async")]
+    tasks: usize,
     next_ticket: u64,
 }
 
@@ -301,7 +341,25 @@ unsafe impl<P: System> Send for Queue<P> {}
 
 impl<P: System> Queue<P> {
     pub(crate) const fn new() -> Self {
-        Self { lists: [List::new(), List::new()], len: 0, next_ticket: 0 }
+        Self {
+            lists: [List::new(), List::new()],
+            len: 0,
+            seated: 0,
+            #[cfg(feature = "async")]
+            tasks: 0,
+            next_ticket: 0,
+        }
+    }
+
+    /// How many waiters were queued by other threads, and sleep elsewhere.
+    pub(crate) fn seated(&self) -> usize {
+        self.seated
+    }
+
+    /// How many tasks wait.
+    #[cfg(feature = "async")]
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -315,6 +373,20 @@ impl<P: System> Queue<P> {
     /// The first waiter of one kind.
     pub(crate) fn first(&self, kind: Kind) -> Option<&Waiter<P>> {
         self.lists[kind as usize].first()
+    }
+
+    /// The first waiter of one kind that is not late.
+    pub(crate) fn present(&self, kind: Kind) -> Option<&Waiter<P>> {
+        let mut waiter = self.first(kind);
+        while let Some(late) = waiter.filter(|waiter| waiter.is_late()) {
+            waiter = self.after(late);
+        }
+        waiter
+    }
+
+    /// The first waiter of one kind that is not late, or else the first one.
+    pub(crate) fn first_present(&self, kind: Kind) -> Option<&Waiter<P>> {
+        self.present(kind).or_else(|| self.first(kind))
     }
 
     /// The waiter that comes first, whoever asks (rule 16): the one of the highest priority. Among equals it is the one
@@ -377,6 +449,11 @@ impl<P: System> Queue<P> {
         // SAFETY: the caller's promise.
         unsafe { self.lists[waiter.kind as usize].insert(waiter, follows) };
         self.len += 1;
+        self.seated += usize::from(waiter.seated);
+        #[cfg(feature = "async")]
+        {
+            self.tasks += usize::from(waiter.task.is_task());
+        }
     }
 
     /// Takes a queued waiter out, wherever it stands.
@@ -384,6 +461,11 @@ impl<P: System> Queue<P> {
         // SAFETY: it is in the list of its kind.
         unsafe { self.lists[waiter.kind as usize].remove(waiter) };
         self.len -= 1;
+        self.seated -= usize::from(waiter.seated);
+        #[cfg(feature = "async")]
+        {
+            self.tasks -= usize::from(waiter.task.is_task());
+        }
     }
 
     /// Takes out the first waiter of one kind.
@@ -405,13 +487,30 @@ impl<P: System> Queue<P> {
     }
 }
 
-/// Threads to wake once the queue lock is free: up to `MOST` of them.
+/// Whom to wake.
+enum Wake<P: System> {
+    Thread(&'static Sleeper<P>),
+    #[cfg(feature = "async")]
+    Task(Waker),
+}
+
+impl<P: System> Wake<P> {
+    fn wake(self) {
+        match self {
+            Wake::Thread(thread) => thread.parker.unpark(),
+            #[cfg(feature = "async")]
+            Wake::Task(waker) => super::task::survive(|| waker.wake()),
+        }
+    }
+}
+
+/// Threads and tasks to wake once the queue lock is free: up to `MOST` of them.
 ///
-/// The long list takes 2 KiB of the stack. So it belongs in a frame of its own, which is left before
+/// The long list takes 2 KiB of the stack, or 4 KiB if tasks wait, too. So it belongs in a frame of its own, which is left before
 /// the thread waits: signal handlers have small stacks.
 pub(crate) struct WakeList<P: System, const MOST: usize = MAX_WAKES> {
     len: usize,
-    threads: [MaybeUninit<&'static Sleeper<P>>; MOST],
+    wakes: [MaybeUninit<Wake<P>>; MOST],
 }
 
 /// How many waiters one release wakes at most. In waiters; compared with those granted in one go.
@@ -419,11 +518,11 @@ pub(crate) const MAX_WAKES: usize = 256;
 
 /// How many are woken together if each of them wakes others. In waiters; compared with those on the
 /// list.
-pub(crate) const FEW_WAKES: usize = 8;
+pub(crate) const FEW_WAKES: usize = 16;
 
 impl<P: System, const MOST: usize> WakeList<P, MOST> {
     pub(crate) fn new() -> Self {
-        Self { len: 0, threads: [const { MaybeUninit::uninit() }; MOST] }
+        Self { len: 0, wakes: [const { MaybeUninit::uninit() }; MOST] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -434,14 +533,32 @@ impl<P: System, const MOST: usize> WakeList<P, MOST> {
         self.len == MOST
     }
 
-    /// Lists a thread; one for which there is no room is woken at once.
+    /// Lists a thread; one for which there is no room is woken immediately.
     pub(crate) fn push(&mut self, thread: &'static Sleeper<P>) {
-        match self.threads.get_mut(self.len) {
+        self.list(Wake::Thread(thread));
+    }
+
+    /// Lists a waiter, which is queued; not a task that was called already.
+    #[inline]
+    pub(crate) fn push_waiter(&mut self, waiter: &Waiter<P>) {
+        #[cfg(feature = "async")]
+        if waiter.task.is_task() {
+            debug_assert!(!self.is_full(), "a waker would be called under the queue lock");
+            if let Some(waker) = waiter.task.call() {
+                self.list(Wake::Task(waker));
+            }
+            return;
+        }
+        self.push(waiter.thread);
+    }
+
+    fn list(&mut self, wake: Wake<P>) {
+        match self.wakes.get_mut(self.len) {
             Some(place) => {
-                place.write(thread);
+                place.write(wake);
                 self.len += 1;
             }
-            None => thread.parker.unpark(),
+            None => wake.wake(),
         }
     }
 
@@ -449,9 +566,9 @@ impl<P: System, const MOST: usize> WakeList<P, MOST> {
     /// a thread may have returned from its wait, or ended, meanwhile.
     pub(crate) fn wake_all(&mut self) {
         let len = core::mem::take(&mut self.len);
-        for thread in &self.threads[..len] {
-            // SAFETY: the first `len` entries were written by `push`.
-            unsafe { thread.assume_init() }.parker.unpark();
+        for wake in &mut self.wakes[..len] {
+            // SAFETY: the first `len` entries were written by `list`, and are read once.
+            unsafe { wake.assume_init_read() }.wake();
         }
     }
 }

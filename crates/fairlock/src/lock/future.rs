@@ -1,0 +1,111 @@
+//! The futures that take the locks without data.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::Raw;
+use super::mutex::{RawMutex, Two};
+use super::rwlock::RawRwLock;
+use super::slot::PooledPlatform;
+use super::task::{TaskLock, Waiting};
+use super::words::One;
+use crate::wait::Access;
+
+impl<P: PooledPlatform> TaskLock for RawMutex<P> {
+    type W = Two<P>;
+
+    fn raw(&self) -> &Raw<Two<P>> {
+        RawMutex::raw(self)
+    }
+
+    #[inline(always)]
+    fn enter_at_once(&self, access: Access) -> bool {
+        self.enter() || RawMutex::raw(self).enter_past_queue(access)
+    }
+}
+
+impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
+    type W = One<P>;
+
+    fn raw(&self) -> &Raw<One<P>> {
+        &self.raw
+    }
+
+    #[inline(always)]
+    fn enter_at_once(&self, access: Access) -> bool {
+        access == Access::Shared && self.read_shown()
+            || self.words().enter_free(access)
+            || self.raw.enter_past_queue(access)
+    }
+}
+
+macro_rules! raw_future {
+    ($(#[$doc:meta])* $future:ident of $lock:ident) => {
+        $(#[$doc])*
+        #[must_use = "it takes the lock when it is polled"]
+        pub struct $future<'a, P: PooledPlatform>(Waiting<'a, $lock<P>>);
+
+        impl<P: PooledPlatform> Future for $future<'_, P> {
+            type Output = ();
+
+            #[inline(always)]
+            fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+                // SAFETY: the only field is pinned, as the whole is.
+                unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll(context)
+            }
+        }
+
+        impl<P: PooledPlatform> fmt::Debug for $future<'_, P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($future)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+raw_future! {
+    /// Takes a [`RawMutex`]: see [`RawMutex::lock_async`].
+    RawLockFuture of RawMutex
+}
+raw_future! {
+    /// Takes a [`RawRwLock`]: see [`RawRwLock::read_async`].
+    RawRwLockFuture of RawRwLock
+}
+
+impl<P: PooledPlatform> RawMutex<P> {
+    /// As [`lock`](Self::lock), for a task: the future is ready when the task holds the lock, which then somebody has to
+    /// [unlock](Self::unlock). A future that is dropped before leaves nothing behind.
+    #[inline]
+    pub fn lock_async(&self) -> RawLockFuture<'_, P> {
+        RawLockFuture(Waiting::new(self, Access::Exclusive))
+    }
+}
+
+impl<P: PooledPlatform> RawRwLock<P> {
+    /// As [`read`](Self::read), for a task: the future is ready when the task holds the lock, which then somebody has to
+    /// [unlock](Self::unlock_read). A future that is dropped before leaves nothing behind.
+    ///
+    /// # Panics
+    /// The future panics if there are [`TooManyReaders`](crate::WaitError::TooManyReaders).
+    #[inline]
+    pub fn read_async(&self) -> RawRwLockFuture<'_, P> {
+        RawRwLockFuture(Waiting::new(self, Access::Shared))
+    }
+
+    /// As [`upgradable_read`](Self::upgradable_read), for a task: as [`read_async`](Self::read_async).
+    ///
+    /// # Panics
+    /// As [`read_async`](Self::read_async).
+    #[inline]
+    pub fn upgradable_read_async(&self) -> RawRwLockFuture<'_, P> {
+        RawRwLockFuture(Waiting::new(self, Access::Upgradable))
+    }
+
+    /// As [`write`](Self::write), for a task: as [`read_async`](Self::read_async), without a panic.
+    #[inline]
+    pub fn write_async(&self) -> RawRwLockFuture<'_, P> {
+        RawRwLockFuture(Waiting::new(self, Access::Exclusive))
+    }
+}

@@ -1,0 +1,17 @@
+//! Without the feature `async`: waiters are threads.
+
+/// What a waiter that is a task has and a thread has not.
+pub(crate) struct Task;
+
+impl Task {
+    #[inline(always)]
+    pub(crate) const fn none() -> Self {
+        Self
+    }
+
+    /// Whether it is a task that waits, and not a thread.
+    #[inline(always)]
+    pub(crate) const fn is_task(&self) -> bool {
+        false
+    }
+}
