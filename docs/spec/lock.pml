@@ -170,8 +170,7 @@ inline pass_over(caller) {
 /* A waiter that was late runs: it may be next again. */
 inline is_back() {
     is_late[me] = false; appoint(me);
-    if :: call -> wake_appointed() :: else fi;
-    call = false
+    assert(!call)   /* it makes nobody next but itself */
 }
 /* A waiter that is not next sleeps with a timer, to look whether that comes: no wake-up needs it. */
 inline nap() {
