@@ -50,15 +50,6 @@ impl Lookout {
     }
 }
 
-/// Whether a waiter is woken to look for the one that is next.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lookouts {
-    /// If no other waiter does so.
-    IfNone,
-    /// In any case: those that do may sleep for long.
-    Soon,
-}
-
 impl<P: System> Queued<P> {
     /// The waiter that is next is missed since then. Whether it was not before.
     pub(super) fn miss(&mut self, since: u64) -> bool {
@@ -79,26 +70,27 @@ impl<P: System> Queued<P> {
         self.next().is_some_and(|next| next.is_late())
     }
 
+    /// If threads wait that have no timer, one of them looks for the waiter that is next, unless another waiter does.
+    pub(super) fn needs_lookout<const MOST: usize>(&self, wakes: &mut WakeList<P, MOST>) {
+        let has_lookout = || self.behind_next().any(|other| other.duty() == Duty::Looks);
+        if self.waiters.seated() > 0 && !has_lookout() {
+            self.wake_lookout(wakes);
+        }
+    }
+
     /// The last thread that sleeps behind the waiter that is next looks for that from here on.
-    pub(super) fn wake_lookout<const MOST: usize>(
-        &self,
-        when: Lookouts,
-        wakes: &mut WakeList<P, MOST>,
-    ) {
-        if when == Lookouts::IfNone && self.waiters.seated() == 0 {
-            return;
-        }
-        let others = || self.waiters.iter().filter(|other| !self.is_next(*other));
-        if when == Lookouts::IfNone && others().any(|other| other.duty() == Duty::Looks) {
-            return;
-        }
+    pub(super) fn wake_lookout<const MOST: usize>(&self, wakes: &mut WakeList<P, MOST>) {
         let sleeps = |other: &&Waiter<P>| {
             other.state() == WAITING && !other.is_late() && !other.task.is_task()
         };
-        if let Some(last) = others().filter(sleeps).last() {
+        if let Some(last) = self.behind_next().filter(sleeps).last() {
             last.set_duty(Duty::Looks);
             wakes.push(last.thread);
         }
+    }
+
+    fn behind_next(&self) -> impl Iterator<Item = &Waiter<P>> {
+        self.waiters.iter().filter(|other| !self.is_next(*other))
     }
 }
 

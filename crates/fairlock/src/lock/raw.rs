@@ -2,7 +2,6 @@
 //! the lock.
 
 use super::holder::Holder;
-use super::late::Lookouts;
 use super::slot::{FewWakes, Locked, PooledPlatform, Queued, Slot};
 use super::turn::Turns;
 use super::word::{Flags, Word};
@@ -253,7 +252,7 @@ impl<W: Words> Raw<W> {
                 turns.miss(q, now, &mut wakes);
                 q.freed = if word.is_closed() { now } else { 0 };
                 if now.saturating_sub(q.clock.end()) >= LATE_NS {
-                    q.wake_lookout(Lookouts::Soon, &mut wakes);
+                    q.wake_lookout(&mut wakes);
                 }
             }
         });

@@ -6,7 +6,6 @@
 use super::Raw;
 use super::clock::Waiting;
 use super::holder::Holder;
-use super::late::Lookouts;
 use super::mode::Mode;
 use super::raw::SlotOf;
 use super::slot::{FewWakes, Queued};
@@ -400,7 +399,7 @@ impl<W: Words> Turns<'_, W> {
             if next.task.is_task() {
                 self.miss(q, W::P::now(), wakes);
             }
-            q.wake_lookout(Lookouts::IfNone, wakes);
+            q.needs_lookout(wakes);
         }
     }
 
@@ -437,7 +436,7 @@ impl<W: Words> Raw<W> {
             if q.is_next(waiter) {
                 turns.ask_for(q, waiter, &mut wakes);
             } else if q.missed != 0 {
-                q.wake_lookout(Lookouts::IfNone, &mut wakes);
+                q.needs_lookout(&mut wakes);
             }
             Some(())
         });
