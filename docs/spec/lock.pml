@@ -162,7 +162,7 @@ inline count_present() {
 }
 /* Under the queue lock: the waiter that is next has not run for a millisecond, and others wait. */
 inline pass_over(caller) {
-    is_late[next] = true; state[next] = WAITING; next = NONE;
+    is_late[next] = true; state[next] = WAITING; list = list | (1 << next); next = NONE;
     appoint(caller);
     if :: call -> wake_appointed() :: else fi;
     call = false
@@ -386,7 +386,7 @@ inline queue_up() {
             :: unwoken ->
                 unwoken = false; wake_next = false;
                 if :: next != me -> wake_appointed() :: else fi
-            :: else
+            :: true         /* nor at a lock that is taken rarely: the next release wakes it */
             fi
 #ifdef TRACE
             ; if :: passes(me) -> pass_over(me) :: true fi

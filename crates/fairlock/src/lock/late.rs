@@ -97,13 +97,15 @@ impl<P: System> Queued<P> {
 impl<P: Platform> Slot<P> {
     /// The waiter that is next did not come: the first one that is not late is next, and is to be woken. Returns
     /// whether another is next, or, if all are late, nothing is kept for them.
-    pub(super) fn pass_over(&self, q: &mut Queued<P>, now: u64) -> bool {
+    pub(super) fn pass_over(&self, q: &mut Queued<P>, now: u64, wakes: &mut FewWakes<P>) -> bool {
         let Some(late) = q.next().filter(|_| q.waiters.urgent().is_none()) else { return false };
         let is_task = late.task.is_task();
         late.set_duty(Duty::Late);
         match next_kind(q).and_then(|kind| q.waiters.present(kind)) {
             Some(other) => {
                 late.set_state(WAITING);
+                // If it was missed without being woken, nobody else would wake it.
+                wakes.push_waiter(late);
                 other.set_state(NEXT);
                 q.next = other;
             }
@@ -207,7 +209,7 @@ impl<W: Words> Turns<'_, W> {
             }
             return false;
         }
-        self.slot.pass_over(q, now) && {
+        self.slot.pass_over(q, now, wakes) && {
             self.wake_passed(q, caller, wakes);
             true
         }

@@ -15,7 +15,7 @@
 //! the samples of the lock that had its slot before, and with up to a few milliseconds of the time
 //! between them.
 
-use crate::wait::MOST_DOUBLINGS;
+use crate::wait::{MOST_DOUBLINGS, WAKE_NS};
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,12 @@ impl Modes {
 
     pub(crate) fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Whether the lock is taken less often than a sleeping thread could be woken: its sections are long, or holders sleep. Then
+    /// it is of no use to watch it.
+    pub(crate) fn is_slow(&self) -> bool {
+        0.0 < self.best && self.best * (WAKE_NS as f32) < 1.0
     }
 
     /// The first waiter comes at `now`. So many acquisitions were counted before.

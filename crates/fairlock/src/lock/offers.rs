@@ -89,7 +89,7 @@ fn look_at_next<P: PooledPlatform>(
     let next = q.next().filter(|next| !next.is_late())?;
     if q.is_overdue(now) {
         // The lock stays closed, if it is, also for those that are all late: the next thread or task that comes opens it.
-        if !slot.pass_over(q, now) || q.is_next_late() {
+        if !slot.pass_over(q, now, wakes) || q.is_next_late() {
             return None;
         }
         wakes.push_waiter(q.next()?);

@@ -354,7 +354,7 @@ impl<W: Words> Turns<'_, W> {
             own.set_state(NEXT);
             q.next = own;
             self.miss_no_more(q);
-        } else if self.slot.pass_over(q, now) {
+        } else if self.slot.pass_over(q, now, wakes) {
             self.wake_passed(q, Some(own), wakes);
         }
     }

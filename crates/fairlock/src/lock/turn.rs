@@ -74,7 +74,7 @@ impl<W: Words> Turns<'_, W> {
         waiter: &Waiter<W::P>,
         wakes: &mut FewWakes<W::P>,
     ) {
-        if q.unwoken && !q.next().is_some_and(|next| next.task.is_task()) {
+        if q.unwoken && !q.modes.is_slow() && !q.next().is_some_and(|next| next.task.is_task()) {
             q.unwoken = false;
             self.lock.0.clear(Flags::WAKE_NEXT);
             if !q.is_next(waiter) {

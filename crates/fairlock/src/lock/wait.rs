@@ -466,7 +466,7 @@ impl<W: Words> Turns<'_, W> {
     /// The calling thread, whose waiter was told that it is next, runs.
     fn look_at_clock(&self, waiter: &Waiter<W::P>, watch: &mut Watch) {
         let mut wakes = FewWakes::new();
-        self.with_queue(|q| {
+        let is_slow = self.with_queue(|q| {
             if q.is_next(waiter) {
                 self.miss_no_more(q);
             }
@@ -481,9 +481,10 @@ impl<W: Words> Turns<'_, W> {
             if watch.slept && word.may_join() && word.readers() < W::P::cpus() {
                 self.invite_readers(q, 1, &mut wakes);
             }
+            q.modes.is_slow()
         });
         wakes.wake_all();
-        watch.begin(W::P::now());
+        watch.begin(W::P::now(), is_slow);
         watch.steals = self.holder().steals();
     }
 
@@ -509,7 +510,7 @@ impl<W: Words> Turns<'_, W> {
                     // sections.
                     self.with_queue(|q| self.ask_no_more(q, waiter));
                     watch.in_vain = true;
-                    watch.begin(now);
+                    watch.begin(now, false);
                     return WaitOutcome::Woken;
                 }
                 // A writer wakes this waiter at its release, which closes the lock if the tenure is over by then.
@@ -610,8 +611,8 @@ impl Watch {
         self.until == 0
     }
 
-    fn begin(&mut self, now: u64) {
-        self.until = now + WATCH_NS;
+    fn begin(&mut self, now: u64, is_slow: bool) {
+        self.until = if is_slow { now } else { now + WATCH_NS };
         self.pause = PAUSE_NS;
     }
 
