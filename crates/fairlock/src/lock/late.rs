@@ -4,7 +4,8 @@
 //! The slot notes since when the waiter that is next is *missed*: since it was woken for a lock that was left free, or since
 //! another thread found the lock left to it; a task, since its waker was called. The waiter clears the note when it runs,
 //! or is polled. A waiter that has been missed for [`LATE_NS`] is *late*: the one behind it becomes next. A late waiter keeps
-//! its place, and has it again when it runs. Real-time threads are not passed. If all that wait are late, a thread stays next
+//! its place, and has it again when it runs. Real-time threads are not passed, nor is a thread to which a fair release has left
+//! the lock. If all that wait are late, a thread stays next
 //! as if it were not. For a task, which may never be polled, nothing is kept then: the lock is open to all.
 //!
 //! Who looks for a late waiter, so that no wake-up hangs on one other thread:
@@ -100,6 +101,9 @@ impl<P: Platform> Slot<P> {
     pub(super) fn pass_over(&self, q: &mut Queued<P>, now: u64, wakes: &mut FewWakes<P>) -> bool {
         let Some(late) = q.next().filter(|_| q.waiters.urgent().is_none()) else { return false };
         let is_task = late.task.is_task();
+        if q.is_promised && !is_task {
+            return false;
+        }
         late.set_duty(Duty::Late);
         match next_kind(q).and_then(|kind| q.waiters.present(kind)) {
             Some(other) => {
