@@ -173,16 +173,19 @@ fn short_attempts_do_not_starve_those_that_wait_patiently() {
     } else {
         &[0, 5_000, 1_000_000]
     };
-    let machines: &[(&str, u64)] = if DEEP {
+    // On four CPUs readers lose theirs inside, all of them at times, and each has it again after a round of the 44 threads,
+    // slices of 4 ms. (With sections 0 to 5 % longer waits are 50 ms in the median, and up to 178.)
+    const ROUND: u64 = 44 / 4 * 4_000_000;
+    let machines: &[(&str, u64, u64)] = if DEEP {
         &[
-            ("skylake_80", 0),
-            ("cascade_lake_96", 0),
-            ("nvme_8", 50_000),
-            ("opteron_4", 50_000),
-            ("two_cpu", 1_000_000),
+            ("skylake_80", 0, 0),
+            ("cascade_lake_96", 0, 0),
+            ("nvme_8", 50_000, 0),
+            ("opteron_4", 50_000, ROUND),
+            ("two_cpu", 1_000_000, 0),
         ]
     } else {
-        &[("skylake_80", 0)]
+        &[("skylake_80", 0, 0)]
     };
     let kinds = [
         ("writers", [How::Write, How::Write]),
@@ -190,7 +193,7 @@ fn short_attempts_do_not_starve_those_that_wait_patiently() {
         ("both", [How::Read, How::Write]),
     ];
     let mut failures = vec![];
-    for (machine, shortest) in machines {
+    for (machine, shortest, without_cpu) in machines {
         let cases = timeouts.iter().filter(|&timeout| timeout >= shortest).flat_map(|&timeout| {
             // Of a mutex all are writers.
             let locks = [(0, 0), (0, 1), (0, 2), (1, 0)];
@@ -231,7 +234,7 @@ fn short_attempts_do_not_starve_those_that_wait_patiently() {
             }
             let what = format!("{machine}, {name}, {pollers} with attempts of {timeout} ns");
             // An upgrader waits twice.
-            let planned = 2 * planned(POLLERS + 4, SECTION);
+            let planned = 2 * (planned(POLLERS + 4, SECTION) + without_cpu);
             failures.extend(verdict(simulation, RUN, &what, planned, &waits));
         }
     }
