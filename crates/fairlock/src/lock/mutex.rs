@@ -187,14 +187,13 @@ impl<P: PooledPlatform> Words for Two<P> {
 
     fn forget_queue(&self, name: u32, next: u32) -> bool {
         let forgotten = |word: Word| word.without_name().without(Flags::QUEUE).named(next);
-        let is_forgotten = self.change_queue(|queue| {
+        // `WAKE_NEXT` stays: a waiter in another slot may have set it by the time that this thread could clear it. A release
+        // that sees it for nothing finds nobody to wake.
+        self.change_queue(|queue| {
             let word = Word::of_halves(0, queue);
             (word.name() == name).then(|| forgotten(word).queue())
-        });
-        if is_forgotten.is_ok() {
-            self.clear(Flags::WAKE_NEXT);
-        }
-        is_forgotten.is_ok()
+        })
+        .is_ok()
     }
 
     fn flag_queue(&self, flags: Flags) -> Word {
