@@ -50,7 +50,7 @@ use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
 use crate::lock::{PooledPlatform, RawMutex, Seat};
 use crate::platform::{Atomic, ConstZero};
 use crate::system::Cell;
-use crate::wait::{Hint, LATE_NS, WAKE_NS, Wait, WaitContext, WaitError};
+use crate::wait::{Hint, MISSED_NS, WAKE_NS, Wait, WaitContext, WaitError};
 
 /// The condition variable of [mutexes](RawMutex). Threads that wait at the same time may have given up different ones.
 pub struct WordCondvar<P: PooledPlatform> {
@@ -254,7 +254,7 @@ impl<P: PooledPlatform> WordCondvar<P> {
                     if looks.is_some_and(|at| now >= at) {
                         waiter.notice.wake_next();
                     }
-                    looks = Some(now + LATE_NS);
+                    looks = Some(now + MISSED_NS);
                 }
                 NOTIFIED => {}
                 _ => return Ok(()),

@@ -3,10 +3,10 @@
 //!
 //! The slot notes since when the waiter that is next is *missed*: since it was woken for a lock that was left free, or since
 //! another thread found the lock left to it; a task, since its waker was called. The waiter clears the note when it runs,
-//! or is polled. A waiter that has been missed for [`LATE_NS`] is *late*: the one behind it becomes next. A late waiter keeps
+//! or is polled. A waiter that has been missed for [`MISSED_NS`] is *late*: the one behind it becomes next. A late waiter keeps
 //! its place, and has it again when it runs. Real-time threads are not passed, nor is a thread to which a fair release has left
-//! the lock. If all that wait are late, a thread stays next
-//! as if it were not. For a task, which may never be polled, nothing is kept then: the lock is open to all.
+//! the lock. If all that wait are late, a thread stays next as if it were not. For a task, which may never be polled, nothing
+//! is kept then: the lock is open to all.
 //!
 //! Who looks for a late waiter, so that no wake-up hangs on one other thread:
 //!
@@ -22,7 +22,7 @@ use super::turn::{Turns, next_kind};
 use super::word::Flags;
 use super::words::Words;
 use crate::platform::{Platform, System};
-use crate::wait::{Duty, LATE_NS, NEXT, WAITING, WAKE_NS, Waiter, WakeList};
+use crate::wait::{Duty, MISSED_NS, NEXT, WAITING, WAKE_NS, Waiter, WakeList};
 
 /// When a waiter that is not next looks for the one that is.
 pub(super) struct Lookout {
@@ -35,12 +35,12 @@ pub(super) struct Lookout {
 impl Lookout {
     /// Of a waiter that has just queued, and is patient for so long.
     pub(super) const fn new(patience: u64) -> Self {
-        Self { nap: patience.saturating_add(LATE_NS), slept: false }
+        Self { nap: patience.saturating_add(MISSED_NS), slept: false }
     }
 
     /// Of a waiter that another thread has queued.
     pub(super) const fn of_seat() -> Self {
-        Self { nap: LATE_NS, slept: true }
+        Self { nap: MISSED_NS, slept: true }
     }
 
     /// When the next sleep ends.
@@ -63,7 +63,7 @@ impl<P: System> Queued<P> {
 
     /// Whether the waiter that is next was missed for too long.
     pub(super) fn is_overdue(&self, now: u64) -> bool {
-        self.missed != 0 && now.saturating_sub(self.missed) >= LATE_NS
+        self.missed != 0 && now.saturating_sub(self.missed) >= MISSED_NS
     }
 
     /// Whether the waiter that is next is late: then all that wait are, and nothing is kept for them.
@@ -189,7 +189,7 @@ impl<W: Words> Turns<'_, W> {
                 self.recheck(q, Some(waiter), &mut wakes);
             }
             self.look(q, Some(waiter), now, &mut wakes);
-            q.missed.saturating_add(LATE_NS)
+            q.missed.saturating_add(MISSED_NS)
         });
         wakes.wake_all();
         let waits = waiter.state() == WAITING;

@@ -27,9 +27,9 @@
 //! 4. `wait`: the lock's slot (`slot`), or a fresh one from the pool; its queue lock; the word again (R3). Free and
 //!    open: taken, and a fresh slot goes back. Otherwise the thread is queued in its own stack frame, and one step sets
 //!    `WAITERS` and the slot's name (`arrive`, `turn`). The first waiter of the side whose tenure it is not is next.
-//! 5. Queued (`wait_queued`): a waiter that is not next sleeps, with a timer that hardly ever fires (`turn`). The one that is next watches for 10 us, sets `WAKE_NEXT` in
-//!    the step that sees the lock taken, and sleeps: without a timer behind a writer, else until the end of the tenure. At
-//!    the end it closes the lock, and stays awake.
+//! 5. Queued (`wait_queued`): a waiter that is not next sleeps, with a timer that hardly ever fires (`late`). The one that is
+//!    next watches for 10 us, sets `WAKE_NEXT` in the step that sees the lock taken, and sleeps: without a timer behind a
+//!    writer, else until the end of the tenure. At the end it closes the lock, and stays awake.
 //! 6. The holder leaves by one read-modify-write of the word (R5). If that saw `WAKE_NEXT` and left the lock free: the slot
 //!    by its name, its queue lock, R4, the flag is cleared, the waiter that is next is unparked (`left`, `raw`). The flag
 //!    stays until then: if that thread loses its CPU, the next one to leave does its duty.

@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 
 use super::slot::{FewWakes, PooledPlatform, Queued, Slot, Slots};
-use crate::wait::{LATE_NS, Sleeper};
+use crate::wait::{MISSED_NS, Sleeper};
 
 /// For so many looks without an offer the timer looks on, so that it need not be woken for each offer at a busy lock. In
 /// looks; compared with those since the last offer.
@@ -50,7 +50,7 @@ impl<P: PooledPlatform> Slots<P> {
             self.timer.take(|slot| &slot.watched, |slot| slots.push(slot));
             let (due, is_missed) = look_at(&mut slots);
             idle = if is_missed { 0 } else { idle.saturating_add(1) };
-            let soon = (!dozes || is_missed).then(|| P::now().saturating_add(LATE_NS));
+            let soon = (!dozes || is_missed).then(|| P::now().saturating_add(MISSED_NS));
             let until = [due, soon].into_iter().flatten().min();
             me.parker.park(until, false);
             self.timer.doze(None);
@@ -94,12 +94,12 @@ fn look_at_next<P: PooledPlatform>(
         }
         wakes.push_waiter(q.next()?);
     } else if q.missed != 0 {
-        return Some(q.missed.saturating_add(LATE_NS));
+        return Some(q.missed.saturating_add(MISSED_NS));
     } else if !next.task.is_task() || now < next.task.due() {
         return Some(next.task.due()).filter(|&due| due < u64::MAX);
     } else {
         wakes.push_waiter(next);
         q.miss(now);
     }
-    Some(now.saturating_add(LATE_NS))
+    Some(now.saturating_add(MISSED_NS))
 }

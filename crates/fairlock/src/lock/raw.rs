@@ -7,7 +7,7 @@ use super::turn::Turns;
 use super::word::{Flags, Word};
 use super::words::Words;
 use crate::platform::{Platform, System, Thread};
-use crate::wait::{Access, LATE_NS, WAKE_NS, Waiter, give_way};
+use crate::wait::{Access, MISSED_NS, WAKE_NS, Waiter, give_way};
 
 /// A lock, of which the slow path knows only the word.
 #[repr(transparent)]
@@ -251,7 +251,7 @@ impl<W: Words> Raw<W> {
                 let word = if is_over { lock.close() } else { lock.load() };
                 turns.miss(q, now, &mut wakes);
                 q.freed = if word.is_closed() { now } else { 0 };
-                if now.saturating_sub(q.clock.end()) >= LATE_NS {
+                if now.saturating_sub(q.clock.end()) >= MISSED_NS {
                     q.wake_lookout(&mut wakes);
                 }
             }

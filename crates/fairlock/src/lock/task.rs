@@ -32,7 +32,7 @@ use super::word::{Flags, Word};
 use super::words::Words;
 use crate::platform::{Platform, PooledPlatform, System};
 use crate::wait::{
-    Access, Duty, FEW_LOOKS, INVITED, LATE_NS, NEXT, WAITING, WaitError, Waiter, survive,
+    Access, Duty, FEW_LOOKS, INVITED, MISSED_NS, NEXT, WAITING, WaitError, Waiter, survive,
 };
 
 // ---- the future ----
@@ -326,7 +326,7 @@ impl<W: Words> Turns<'_, W> {
                 }
                 // Readers may overlap so that the lock is never free. The release of a mutex may not see the flag (R7).
                 let end = if over { u64::MAX } else { q.clock.end() };
-                waiter.task.set_due(if is_seen { end } else { end.min(now + LATE_NS) });
+                waiter.task.set_due(if is_seen { end } else { end.min(now + MISSED_NS) });
                 return false;
             }
             self.lock.0.clear(Flags::WAKE_NEXT);

@@ -20,7 +20,7 @@ use crate::models::controls;
 use crate::models::{self, Scene, enough, models};
 use crate::platform::loom::Loom;
 use crate::system::System;
-use crate::wait::LATE_NS;
+use crate::wait::MISSED_NS;
 
 // ---- a thread that polls a task ----
 
@@ -233,7 +233,7 @@ impl Scene for Both {
                 while mutex.is_locked() {
                     loom::thread::yield_now();
                 }
-                Loom::wait(&AtomicU32::new(0), 0, Some(Loom::now() + 2 * LATE_NS), false);
+                Loom::wait(&AtomicU32::new(0), 0, Some(Loom::now() + 2 * MISSED_NS), false);
                 task.block_on(mutex.lock_async());
                 self.section(true)
             }
@@ -269,7 +269,7 @@ impl Scene for Both {
                 if task.poll(first.as_mut()).is_some() {
                     return self.section(true);
                 }
-                Loom::wait(&AtomicU32::new(0), 0, Some(Loom::now() + 2 * LATE_NS), false);
+                Loom::wait(&AtomicU32::new(0), 0, Some(Loom::now() + 2 * MISSED_NS), false);
                 task.block_on(first);
                 self.section(true)
             }

@@ -447,7 +447,7 @@ pub(crate) const WAKE_NS: u64 = 50_000;
 /// A thread that was woken, and does not run for so long, or a task that is not polled, is late: others do what was left to
 /// it. In ns, several wake-ups, and no more than a tenure; compared with the time since it was woken, or since others found that
 /// it does not come.
-pub(crate) const LATE_NS: u64 = 1_000_000;
+pub(crate) const MISSED_NS: u64 = 1_000_000;
 /// How many times the interval doubles before something that was of no use is tried again: sleeps
 /// that nobody may end, staying awake for a notification, trials of turns, waits for stragglers,
 /// looks at the clock. In doublings; compared with those since it last was of use.

@@ -16,8 +16,8 @@ pub use crate::thread::Thread;
 pub use crate::wait::ladder::{Ends, nap};
 pub(crate) use collisions::{Collision, Collisions};
 pub(crate) use ladder::{
-    Cancels, FEW_LOOKS, Habit, Hint, LATE_NS, LOOK_NS, Look, MOST_DOUBLINGS, Naps, Parker, SOON_NS,
-    StealClock, WAKE_NS, WATCH_NS, WaitContext, give_way,
+    Cancels, FEW_LOOKS, Habit, Hint, LOOK_NS, Look, MISSED_NS, MOST_DOUBLINGS, Naps, Parker,
+    SOON_NS, StealClock, WAKE_NS, WATCH_NS, WaitContext, give_way,
 };
 pub use ladder::{Sleeper, Wait, WaitError};
 pub(crate) use queue::{
