@@ -517,7 +517,7 @@ comes:
             :: gives_up -> quits = true
             :: state[me] == INVITED -> acts = true
 #ifdef TRACE
-            :: state[me] == WAITING && !is_late[me] -> nap()
+            :: state[me] == WAITING -> nap()    /* late or not: the thread that passed it has woken it */
             :: atomic { state[me] == WAITING && is_late[me] -> is_back(); check() SEES('C', 'q') }; wake_listed()
             :: atomic { state[me] == WAITING && passes(me) -> pass_over(me); check() SEES('C', 'q') }; wake_listed()
 #else

@@ -28,25 +28,26 @@ use crate::wait::{Duty, MISSED_NS, NEXT, WAITING, WAKE_NS, Waiter, WakeList};
 pub(super) struct Lookout {
     /// How long its next sleep is: each time twice as long, so that a long wait costs few wake-ups.
     nap: u64,
-    /// Whether it has slept.
-    slept: bool,
+    /// When it looks, however often it wakes before; nothing: it has not slept.
+    due: Option<u64>,
 }
 
 impl Lookout {
     /// Of a waiter that has just queued, and is patient for so long.
     pub(super) const fn new(patience: u64) -> Self {
-        Self { nap: patience.saturating_add(MISSED_NS), slept: false }
+        Self { nap: patience.saturating_add(MISSED_NS), due: None }
     }
 
-    /// Of a waiter that another thread has queued.
+    /// Of a waiter that another thread has queued: it looks immediately.
     pub(super) const fn of_seat() -> Self {
-        Self { nap: MISSED_NS, slept: true }
+        Self { nap: MISSED_NS, due: Some(0) }
     }
 
     /// When the next sleep ends.
     fn end_of_nap(&mut self, now: u64) -> u64 {
         let end = now.saturating_add(self.nap);
         self.nap = self.nap.saturating_mul(2);
+        self.due = Some(end);
         end
     }
 }
@@ -73,7 +74,8 @@ impl<P: System> Queued<P> {
 
     /// If threads wait that have no timer, one of them looks for the waiter that is next, unless another waiter does.
     pub(super) fn needs_lookout<const MOST: usize>(&self, wakes: &mut WakeList<P, MOST>) {
-        let has_lookout = || self.behind_next().any(|other| other.duty() == Duty::Looks);
+        let has_lookout =
+            || self.behind_next().any(|other| matches!(other.duty(), Duty::Looks | Duty::Asked));
         if self.waiters.seated() > 0 && !has_lookout() {
             self.wake_lookout(wakes);
         }
@@ -85,7 +87,7 @@ impl<P: System> Queued<P> {
             other.state() == WAITING && !other.is_late() && !other.task.is_task()
         };
         if let Some(last) = self.behind_next().filter(sleeps).last() {
-            last.set_duty(Duty::Looks);
+            last.set_duty(Duty::Asked);
             wakes.push(last.thread);
         }
     }
@@ -178,14 +180,19 @@ impl<W: Words> Turns<'_, W> {
     /// The calling thread, whose waiter is not next, is about to sleep: returns until when. Nothing if it is next by now.
     pub(super) fn look_out(&self, waiter: &Waiter<W::P>, lookout: &mut Lookout) -> Option<u64> {
         let now = W::P::now();
-        // It has been in the queue for a moment only.
-        if !core::mem::replace(&mut lookout.slept, true) && waiter.duty() == Duty::Looks {
-            return Some(lookout.end_of_nap(now));
+        if waiter.duty() == Duty::Looks {
+            match lookout.due {
+                // It has been in the queue for a moment only.
+                None => return Some(lookout.end_of_nap(now)),
+                Some(due) if now < due => return Some(due),
+                Some(_) => {}
+            }
         }
         let mut wakes = FewWakes::new();
         let due = self.with_queue(|q| {
-            if waiter.is_late() {
-                waiter.set_duty(Duty::Looks);
+            let was_late = waiter.is_late();
+            waiter.set_duty(Duty::Looks);
+            if was_late {
                 self.recheck(q, Some(waiter), &mut wakes);
             }
             self.look(q, Some(waiter), now, &mut wakes);
@@ -193,7 +200,13 @@ impl<W: Words> Turns<'_, W> {
         });
         wakes.wake_all();
         let waits = waiter.state() == WAITING;
-        waits.then(|| if due > now { due } else { lookout.end_of_nap(now) })
+        waits.then(|| {
+            if due > now {
+                lookout.due = Some(due);
+                return due;
+            }
+            lookout.end_of_nap(now)
+        })
     }
 
     /// Looks whether the waiter that is next comes, and passes it if it is late. Returns whether another one is next now, or

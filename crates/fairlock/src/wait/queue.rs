@@ -96,6 +96,8 @@ pub(crate) enum Duty {
     Looks = 1,
     /// It was next, and did not come.
     Late = 2,
+    /// It is to look now.
+    Asked = 3,
 }
 
 pub(crate) const WAITING: u32 = 0;
@@ -186,7 +188,7 @@ impl<P: System> Waiter<P> {
     pub(crate) fn duty(&self) -> Duty {
         let duty = self.duty.load(Ordering::Relaxed);
         let is = |other: &Duty| duty == *other as usize;
-        [Duty::Sleeps, Duty::Looks].into_iter().find(is).unwrap_or(Duty::Late)
+        [Duty::Sleeps, Duty::Looks, Duty::Late].into_iter().find(is).unwrap_or(Duty::Asked)
     }
 
     /// Under the queue lock, or before the waiter is queued.
