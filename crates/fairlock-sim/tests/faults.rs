@@ -26,7 +26,6 @@ const FAULTS: &[(Fault, &str, &[FailureKind])] = &[
     (ReleasesQuietly, "rwsem:default", &[Deadlock, Idle]),
     (ForgetsNext, "rwsem:default", &[Deadlock, Idle]),
     (NapsLong, "rwsem:default", &[Idle]),
-    (PassesQuietly, "rwsem:default", &[Deadlock, Idle]),
     (CountsOneByOne, "rwsem:writer-phase", &[Exclusion, Word]),
     (SubtractsHandoff, "rwsem:default", &[Word, Exclusion]),
     (RefusesInherited, "rwsem:soon", &[Deadlock, Livelock]),

@@ -72,8 +72,6 @@ pub enum Fault {
     ForgetsNext,
     /// Under tenure, the waiter that is next sets its timers a thousand times too long.
     NapsLong,
-    /// The waiter behind one that does not run becomes next, and is not woken.
-    PassesQuietly,
     /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.
@@ -102,7 +100,7 @@ pub enum Fault {
     AsksBlindly,
     /// A task that is polled keeps the waker that it had.
     KeepsWaker,
-    /// A task that does not come stays next.
+    /// A waiter that does not come stays next.
     WaitsForLate,
     /// A future does not know that an offer was made to its task.
     IgnoresOwnTask,
