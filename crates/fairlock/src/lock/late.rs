@@ -62,9 +62,19 @@ impl<P: System> Queued<P> {
         is_first
     }
 
+    /// For how long the waiter that is next is missed; zero: it is not, or only now.
+    fn missed_ns(&self, now: u64) -> u64 {
+        if self.missed == 0 { 0 } else { now.saturating_sub(self.missed) }
+    }
+
     /// Whether the waiter that is next was missed for too long.
     pub(super) fn is_overdue(&self, now: u64) -> bool {
-        self.missed != 0 && now.saturating_sub(self.missed) >= MISSED_NS
+        self.missed_ns(now) >= MISSED_NS
+    }
+
+    /// The waiter that is next, unless it is late.
+    pub(super) fn awaited(&self) -> Option<&Waiter<P>> {
+        self.next().filter(|next| !next.is_late())
     }
 
     /// Whether the waiter that is next is late: then all that wait are, and nothing is kept for them.
@@ -170,7 +180,7 @@ impl<W: Words> Turns<'_, W> {
         if q.missed != 0 {
             let now = W::P::now();
             self.look(q, Some(waiter), now, wakes);
-            if q.missed != 0 && now.saturating_sub(q.missed) >= WAKE_NS {
+            if q.missed_ns(now) >= WAKE_NS {
                 return 0;
             }
         }
@@ -218,7 +228,7 @@ impl<W: Words> Turns<'_, W> {
         now: u64,
         wakes: &mut FewWakes<W::P>,
     ) -> bool {
-        let Some(next) = q.next().filter(|next| !next.is_late()) else { return false };
+        let Some(next) = q.awaited() else { return false };
         if !q.is_overdue(now) {
             // It may be about to take it: then it clears the note.
             if self.lock.load().may_take_next(next.access) {
@@ -226,19 +236,21 @@ impl<W: Words> Turns<'_, W> {
             }
             return false;
         }
-        self.slot.pass_over(q, now, wakes) && {
-            self.wake_passed(q, caller, wakes);
-            true
-        }
+        self.pass(q, caller, now, wakes)
     }
 
-    /// The waiter that was next was passed.
-    pub(super) fn wake_passed(
+    /// Passes the waiter that is next, and wakes the one that is next then, unless that is the caller's. Returns as
+    /// [`pass_over`](Slot::pass_over).
+    pub(super) fn pass(
         &self,
         q: &mut Queued<W::P>,
         caller: Option<&Waiter<W::P>>,
+        now: u64,
         wakes: &mut FewWakes<W::P>,
-    ) {
+    ) -> bool {
+        if !self.slot.pass_over(q, now, wakes) {
+            return false;
+        }
         if q.is_next_late() {
             self.lock.0.clear(Flags::CLOSED);
         } else if !caller.is_some_and(|caller| q.is_next(caller)) {
@@ -246,5 +258,6 @@ impl<W: Words> Turns<'_, W> {
             self.tell_timer(q, wakes);
         }
         self.invite_beside_upgradable(q, wakes);
+        true
     }
 }

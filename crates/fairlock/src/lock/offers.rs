@@ -86,7 +86,7 @@ fn look_at_next<P: PooledPlatform>(
     now: u64,
     wakes: &mut FewWakes<P>,
 ) -> Option<u64> {
-    let next = q.next().filter(|next| !next.is_late())?;
+    let next = q.awaited()?;
     if q.is_overdue(now) {
         // The lock stays closed, if it is, also for those that are all late: the next thread or task that comes opens it.
         if !slot.pass_over(q, now, wakes) || q.is_next_late() {

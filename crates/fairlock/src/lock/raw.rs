@@ -285,8 +285,7 @@ impl<W: Words> Raw<W> {
     /// The holder leaves the lock to the queue, if anybody waits: it is closed as it is left. However long the waiter that
     /// is next takes to come, the release wakes it.
     pub(super) fn close_for_next(&self) {
-        let may = |queued: &Locked<'_, W::P>| queued.next().is_some() && !queued.is_next_late();
-        let queued = self.lock_queue().filter(may);
+        let queued = self.lock_queue().filter(|queued| queued.awaited().is_some());
         if let Some(mut queued) = queued {
             queued.is_promised = true;
             self.0.flag_queue(Flags::CLOSED.with(Flags::WAKE_NEXT));

@@ -173,7 +173,7 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
 
     /// The waiter, which is out of the queue, has no waker from here on.
     fn retire(&self) {
-        if let Some(waker) = self.waiter.as_ref().and_then(|waiter| waiter.task.retire()) {
+        if let Some(waker) = self.waiter.as_ref().and_then(|waiter| waiter.task.take_waker()) {
             survive(|| drop(waker));
         }
     }
@@ -345,17 +345,16 @@ impl<W: Words> Turns<'_, W> {
         now: u64,
         wakes: &mut FewWakes<W::P>,
     ) {
-        let of_task = |next: &&Waiter<W::P>| {
-            !core::ptr::eq(*next, own) && !next.is_late() && next.task.is_same(&own.task)
-        };
-        let Some(next) = q.next().filter(of_task).filter(|_| q.missed != 0) else { return };
+        let of_task =
+            |next: &&Waiter<W::P>| !core::ptr::eq(*next, own) && next.task.is_same(&own.task);
+        let Some(next) = q.awaited().filter(of_task).filter(|_| q.missed != 0) else { return };
         if self.lock.load().may_take_next(own.access) {
             next.set_state(WAITING);
             own.set_state(NEXT);
             q.next = own;
             self.miss_no_more(q);
-        } else if self.slot.pass_over(q, now, wakes) {
-            self.wake_passed(q, Some(own), wakes);
+        } else {
+            self.pass(q, Some(own), now, wakes);
         }
     }
 }

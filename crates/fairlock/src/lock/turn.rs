@@ -363,7 +363,7 @@ impl<W: Words> Turns<'_, W> {
             self.lock.close(); // before the holder can let go
         }
         // A closed lock stays reserved for the waiter that is next, even if others come.
-        if !urgent && self.lock.load().is_closed() && q.next().is_some_and(|next| !next.is_late()) {
+        if !urgent && self.lock.load().is_closed() && q.awaited().is_some() {
             return false;
         }
         let Some(next) = q.waiters.first_present(kind) else { return false };

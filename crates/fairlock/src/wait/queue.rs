@@ -546,7 +546,7 @@ impl<P: System, const MOST: usize> WakeList<P, MOST> {
         #[cfg(feature = "async")]
         if waiter.task.is_task() {
             debug_assert!(!self.is_full(), "a waker would be called under the queue lock");
-            if let Some(waker) = waiter.task.call() {
+            if let Some(waker) = waiter.task.take_waker() {
                 self.list(Wake::Task(waker));
             }
             return;

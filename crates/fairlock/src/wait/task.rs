@@ -44,8 +44,9 @@ impl Task {
         self.is_task
     }
 
-    /// The waker, which the caller calls when it has released the queue lock; none if that was done.
-    pub(crate) fn call(&self) -> Option<Waker> {
+    /// The waker, which the caller calls, or drops if the task waits no longer, when it has released the queue lock; none if that
+    /// was done.
+    pub(crate) fn take_waker(&self) -> Option<Waker> {
         self.waker.take()
     }
 
@@ -55,11 +56,6 @@ impl Task {
         self.identity.set(identity(&waker));
         self.due.set(u64::MAX);
         self.waker.replace(Some(waker))
-    }
-
-    /// It waits no longer; returns its waker, as [`polled`](Self::polled) does.
-    pub(crate) fn retire(&self) -> Option<Waker> {
-        self.waker.take()
     }
 
     /// Whether both are futures of one task.
