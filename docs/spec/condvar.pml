@@ -48,6 +48,19 @@ bool due;               /* the thread has told another, and is to wake it */
 #ifndef GIVE_UP
 #define GIVE_UP 1
 #endif
+/* The mistake on purpose that is made, of:
+ *   1  a waiter lets the mutex go before it queues
+ *   2  a waiter that gives up does not look whether it was notified
+ *   3  a woken waiter does not wake the next of those notified with it
+ *   4  the first is woken before the others are on the list
+ *   5  a thread that came last is notified first
+ *   6  a thread that queues a seat sees the mutex held in one step and asks for a wake-up in the next
+ *   7  a thread that queues a seat does not ask
+ *   8  a waiter that was taken out is not marked as notified
+ *   9  the wake-up comes before what it says (rule 1)
+ *  10  a waiter with a seat takes the mutex as any thread, and leaves its frame
+ *  11  a notified waiter whose wait ends leaves its frame, and stays on its notifier's list
+ */
 #ifndef MUTANT
 #define MUTANT 0
 #endif

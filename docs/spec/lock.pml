@@ -49,6 +49,21 @@ bool is_late[8];        /* it was next, and did not run for a millisecond: only 
 #ifndef GIVE_UP
 #define GIVE_UP 1
 #endif
+/* The mistake on purpose that is made, of:
+ *   1  a writer comes in past the queue although the lock is taken
+ *   2  a writer's release does not look at WAKE_NEXT
+ *   3  a waiter sees the lock taken in one step and sets WAKE_NEXT in the next
+ *   4  nobody is sure to close the lock at the end of a tenure
+ *   5  a waiter that gives up does not wake the one that is next now (rules 8 and 14)
+ *   6  CLOSED stays set on an empty queue (rule 6)
+ *   7  a reader that takes its count back wakes nobody (rule 15)
+ *   8  a writer that takes the lock appoints a waiter without WAKE_NEXT
+ *   9  a closed lock may be taken past the queue any number of times
+ *  10  another than the first of the side is next (rule 16)
+ *  11  CLOSED does not keep writers out
+ *  12  sides do not take turns
+ *  13  a reader that may give up counts itself first
+ */
 #ifndef MUTANT
 #define MUTANT 0
 #endif

@@ -62,6 +62,21 @@ bool FIFO;
 #ifndef FOREVER
 #define FOREVER 0
 #endif
+/* The mistake on purpose that is made, of:
+ *   1  a waiter that gives up lets in nobody of those behind it
+ *   2  a range is granted, and its waiter is not woken
+ *   3  a thread that enters the tree changes the word first, and extends the hull then
+ *   4  a waiter does not enter the slots that it waits for into the tree
+ *   5  a slot whose range cannot be read yet is taken for one that is in nobody's way
+ *   6  a thread that sleeps for a slot does not look again after it has said so
+ *   7  the last that is awake looks for others, and shows that all sleep then
+ *   8  a range leaves the tree, and those that sleep for it are not looked for
+ *   9  a thread that leaves a watched slot wakes nobody although all sleep
+ *  10  a thread that takes a slot does not look at those taken before
+ *  11  a thread that leaves a slot does not tell the tree although somebody is queued
+ *  12  a thread that has taken a slot does not look at the hull again
+ *  13  ranges that wait are in nobody's way
+ */
 #ifndef MUTANT
 #define MUTANT 0
 #endif

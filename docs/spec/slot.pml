@@ -21,6 +21,14 @@
 #ifndef MOVES
 #define MOVES 0
 #endif
+/* The mistake on purpose that is made, of:
+ *   1  a thread that has the queue lock does not look whether the lock has that slot still (R3)
+ *   2  a name is dropped although somebody waits (R6)
+ *   3  a thread that has left does not look whether the slot is that lock's, and somebody queued (R4)
+ *   4  a thread that has left clears WAKE_NEXT before it has the queue lock
+ *   5  a thread that has left looks only whether the slot is that lock's: it may have been moved
+ *   6  a lock that was moved does not tell its slot
+ */
 #ifndef MUTANT
 #define MUTANT 0
 #endif

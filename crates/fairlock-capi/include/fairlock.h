@@ -13,10 +13,10 @@
  * bytes (calloc, memset) are a free lock with the default policy. An object must not be
  * copied or moved once it has been used. What is in it is not part of the interface. Memory
  * that is neither zero nor was initialised is not a lock.
- * While threads wait for a reader/writer lock, a mutex or a condition variable, it also has
- * memory of the library's pool, which does not shrink. The object gives that memory back
- * after some uncontended uses, when it is destroyed, and immediately by fairlock_*_trim. A
- * fairlock_sem_t has 88 bytes of the heap from its first use until it is destroyed.
+ * While threads wait for a reader/writer lock, a mutex, a condition variable or a semaphore, it
+ * also has memory of the library's pool, which does not shrink. The object gives that memory
+ * back after some uncontended uses, when it is destroyed, and immediately by fairlock_*_trim; a
+ * semaphore does so when nobody waits any more.
  *
  * RESULTS. Functions that return int return 0 or an error number of <errno.h>, and each
  * function says which. errno is not touched. EINVAL, "not a lock" (or not a token, …), means
@@ -1082,8 +1082,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a semaphore, however many permits it has. Every later call with it returns
- * EINVAL, until it is initialised again. One that was used and is just forgotten keeps what it
- * has of the heap: 88 bytes.
+ * EINVAL, until it is initialised again. One that is just forgotten keeps nothing.
  *
  * * 0: it is not a semaphore any more.
  * * EBUSY: somebody waits for it; it is as it was.

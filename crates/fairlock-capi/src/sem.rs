@@ -8,7 +8,7 @@ use libc::{c_int, timespec};
 use crate::cancel::fairlock_cancel_t;
 use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, status};
-use crate::home::{self, Home};
+use crate::home::{self, Home, get};
 
 /// A semaphore: a number of permits, which threads take, wait for if they are not there, and
 /// give back.
@@ -25,23 +25,14 @@ pub struct fairlock_sem_t {
 
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_sem_t {
-    /// In a box: the struct has no room for it.
-    type Value = Box<Semaphore>;
+    type Value = Semaphore;
+
+    const ZERO_IS_VALUE: bool = true;
 
     /// Makes a semaphore with this many permits.
-    fn preset(permits: u32) -> Option<Box<Semaphore>> {
-        Some(Box::new(Semaphore::new(permits)))
+    fn preset(permits: u32) -> Option<Semaphore> {
+        Some(Semaphore::new(permits))
     }
-}
-
-/// The semaphore itself, not the box: a thread that posts is still in the call when another may
-/// destroy both.
-///
-/// # Safety
-/// As for [`home::get`].
-unsafe fn get<'a>(sem: *const fairlock_sem_t) -> Result<&'a Semaphore, Errno> {
-    // SAFETY: the caller's promise.
-    unsafe { home::get(sem) }.map(|made| &**made)
 }
 
 /// Makes `*sem` a semaphore with so many permits. Not needed for one that was initialised
@@ -52,12 +43,11 @@ unsafe fn get<'a>(sem: *const fairlock_sem_t) -> Result<&'a Semaphore, Errno> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_sem_init(sem: *mut fairlock_sem_t, permits: u32) -> c_int {
     // SAFETY: the caller provides a semaphore that nobody uses.
-    status(unsafe { home::init(sem, Box::new(Semaphore::new(permits))) })
+    status(unsafe { home::init(sem, Semaphore::new(permits)) })
 }
 
 /// Ends the use of a semaphore, however many permits it has. Every later call with it returns
-/// EINVAL, until it is initialised again. One that was used and is just forgotten keeps what it
-/// has of the heap: 88 bytes.
+/// EINVAL, until it is initialised again. One that is just forgotten keeps nothing.
 ///
 /// * 0: it is not a semaphore any more.
 /// * EBUSY: somebody waits for it; it is as it was.

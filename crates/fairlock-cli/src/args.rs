@@ -37,7 +37,7 @@ pub struct Cli {
 #[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
-    /// read-mostly, batch, range, think, spread, idle, condvar, all; or a scenario, FILE.toml
+    /// batch, range, think, spread, idle, condvar, all; or a scenario, FILE.toml
     Bench {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::workload(),

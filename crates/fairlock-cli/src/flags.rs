@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cell::Workload::{
-    self, Batch, Condvar, DirectIo, Handoff, Idle, Range, ReadMostly, ReaderSpin, Spread, Think,
+    self, Batch, Condvar, DirectIo, Handoff, Idle, Range, ReaderSpin, Spread, Think,
 };
 use crate::cell::{Case, Form, Holder, Shape};
 use crate::compare::Check;
@@ -74,7 +74,7 @@ pub struct Flags {
     #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::lock(),
           hide_possible_values = true)]
     pub locks: Vec<String>,
-    /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8;
+    /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96;
     /// range: 1,2,4,8,16; think: 2,8,32,96;
     /// spread: 4,8,32)
     #[arg(long, value_name = "N", value_delimiter = ',')]
@@ -82,8 +82,7 @@ pub struct Flags {
     /// Threads for each CPU (batch: 0.5,1,1.5,2,4,8,16)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub overcommit: Vec<f64>,
-    /// Pause instructions in the section (reader-spin: 1,20,100; read-mostly: 20;
-    /// batch: 50)
+    /// Pause instructions in the section (reader-spin: 1,20,100; batch: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
     /// Only these cases of the workloads
@@ -145,11 +144,11 @@ impl Flags {
     /// A scenario has none of them, and says so of `--threads` itself.
     pub fn of_some(&self) -> Vec<OfSome> {
         const WITH_THREADS: &[Workload] =
-            &[Handoff, ReaderSpin, ReadMostly, Batch, Range, Think, Spread, Condvar];
+            &[Handoff, ReaderSpin, Batch, Range, Think, Spread, Condvar];
         let own = [
             OfSome::new("--threads", &self.threads, WITH_THREADS),
             OfSome::new("--overcommit", &self.overcommit, &[Batch]),
-            OfSome::new("--cs-load", &self.cs_load, &[ReaderSpin, ReadMostly, Batch]),
+            OfSome::new("--cs-load", &self.cs_load, &[ReaderSpin, Batch]),
             OfSome::new("--shape", &self.shape, &[Range]),
             OfSome::new("--reads", &self.reads, &[Range, Think, Spread, Idle]),
             OfSome::new("--section", &self.section, &[Range, Think, Spread, Idle]),

@@ -17,8 +17,8 @@ use crate::locks::registry;
 use crate::runner;
 use crate::workload::scenario::file;
 use crate::workload::{
-    batch, condvar, direct_io, handoff, idle, range, read_mostly, reader_spin, scenario, spread,
-    think, uncontended,
+    batch, condvar, direct_io, handoff, idle, range, reader_spin, scenario, spread, think,
+    uncontended,
 };
 use cells::Makings;
 use given::{check, parse_workloads};
@@ -120,9 +120,6 @@ fn defaults(workload: Workload) -> Part<'static> {
         }
         Workload::DirectIo => (&direct_io::CASES, &[2], &[0], 2.0),
         Workload::Uncontended => (&uncontended::CASES, &[1], &[0], 0.5),
-        Workload::ReadMostly => {
-            (&[Case::Mixed], &[read_mostly::THREADS], &[read_mostly::CS_LOAD], 1.0)
-        }
         Workload::Batch => (&batch::CASES, &[], &[batch::CS_LOAD], 1.0),
         Workload::Range => (&range::CASES, &[], &[0], 0.2),
         Workload::Think => (&think::CASES, &[], &[0], 0.15),

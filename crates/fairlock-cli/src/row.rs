@@ -352,7 +352,7 @@ fn failed_side(cell: &Cell) -> Side {
 fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
     let cell = &m.cell;
     let has_pauses = match cell.workload {
-        Workload::ReaderSpin | Workload::ReadMostly => true,
+        Workload::ReaderSpin => true,
         Workload::Handoff => cell.case == Case::Mixed,
         _ => cell.case == Case::Tiny,
     };

@@ -41,7 +41,6 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
         Workload::ReaderSpin => reader_spin(&rows, width),
         Workload::DirectIo => direct_io(&rows, width),
         Workload::Uncontended => uncontended(&rows, width),
-        Workload::ReadMostly => read_mostly(&rows, width),
         Workload::Batch => batch(&rows, width),
         Workload::Range => range(&rows, width),
         Workload::Condvar => condvar(&rows, width),
@@ -260,26 +259,6 @@ fn uncontended(rows: &[&Row], width: Option<usize>) -> String {
     table.titled("uncontended: acquire and release, one thread", MARK, width)
 }
 
-fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
-    let index = Index::of(rows.iter().copied());
-    let of = |row: &Row, side| index.row(&row.lock, &Configuration { side, ..row.configuration() });
-    let table = Table::of(
-        rows.iter().copied().filter(|row| row.side == Side::All),
-        [
-            (Column::figure("threads").shared(), &threads),
-            (Column::figure("pauses").shared(), &pauses),
-            (Column::lock(), &marked),
-            (Column::figure("kop/s"), &rate),
-            (Column::figure("min-max").rank(1), &spread),
-            (Column::figure("x best").rank(2), &ratio),
-            (Column::figure("starved"), &starved),
-            (Column::figure("longest r"), &|row| or_dash(of(row, Side::Read), longest)),
-            (Column::figure("w"), &|row| or_dash(of(row, Side::Write), longest)),
-        ],
-    );
-    table.titled("read-mostly: 99.9 % reads", MARK, width)
-}
-
 /// The table under its title; without the published figures if there are none.
 fn beside_published(
     mut table: Table,
@@ -442,9 +421,7 @@ mod tests {
 
     #[test]
     fn tables_grow_as_the_rows_do() {
-        for workload in
-            [Workload::ReaderSpin, Workload::ReadMostly, Workload::Range, Workload::Think]
-        {
+        for workload in [Workload::ReaderSpin, Workload::Range, Workload::Think] {
             growth::is_linear(workload, |rows| {
                 // All fall behind: those that do are looked at again.
                 rows.iter_mut().for_each(|row| row.ratios.ratio_to_best_peer = Some(0.5));

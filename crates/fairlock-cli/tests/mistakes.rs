@@ -120,18 +120,7 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["sim", "handoff", "--duration", "-5ms"], "--duration -5ms makes no sense: use a value"),
         (&["sim", "handoff", "--duration", "0"], "use more than zero"),
         (&["sim", "handoff", "--seeds", "0"], ": use 1 to 1000;"),
-        (
-            &["sim", "handoff", "--sweep", "handoff_after=0ms..16ms"],
-            "which is zero: begin above it",
-        ),
-        (&["sim", "handoff", "--sweep", "handoff_after=9ms..3ms"], "exchange them"),
-        (&["sim", "handoff", "--sweep", "handoff_after"], "such as handoff_after=0.5ms..16ms"),
-        (&["sim", "handoff", "--sweep", "mine:budget=1..2"], "tenure: or of published:"),
-        (
-            &["sim", "handoff", "--sweep", "published:budget=1..2"],
-            "there are handoff_after, reader",
-        ),
-        (&["sim", "--sweep", "budget=1..2"], "name a workload to simulate: handoff,"),
+        (&["sim", "--locks", "tenure:budget=1"], "name a workload to simulate: handoff,"),
         (&["calibrate", "--for", "0s"], "use more than zero"),
         (&["calibrate", "--for", "-1s"], "--for -1s makes no sense: use a value that is not"),
         (&["calibrate", "--for", "100000000000y"], "use 1000days at most"),
@@ -167,8 +156,8 @@ fn a_flag_that_no_chosen_workload_has_is_refused_with_those_that_do() {
         (&["--among", "16"][..], "--among is only for spread: leave it out"),
         (&["bench", "handoff", "--among", "16"], "--among is only for spread: leave it out"),
         (&["bench", "handoff", "condvar", "--reads", "5"], "range, think, spread, idle: leave"),
-        (&["bench", "handoff", "--cs-load", "1"], "reader-spin, read-mostly, batch: leave"),
-        (&["bench", "idle", "--threads", "2"], "only for handoff, reader-spin, read-mostly,"),
+        (&["bench", "handoff", "--cs-load", "1"], "reader-spin, batch: leave"),
+        (&["bench", "idle", "--threads", "2"], "only for handoff, reader-spin, batch,"),
         (&["bench", "handoff", "--dir", "."], "--dir is only for direct-io, range: leave"),
         (&["bench", CACHE, "--form", "mutex"], "--form is only for think, spread, idle: leave"),
         (&["bench", CACHE, "--threads", "2"], "its file says how many"),
@@ -345,8 +334,6 @@ fn a_parameter_given_twice_is_refused() {
     let twice = ["--policy", "tenure:budget=10,budget=20"];
     let mend = "budget is given twice in 'tenure:budget=10,budget=20': leave one out";
     refused(&[&["sim", "handoff"][..], &twice].concat(), 2, mend);
-    let swept = ["--policy", "tenure:budget=20", "--sweep", "budget=5..10"];
-    refused(&[&["sim", "handoff"][..], &swept].concat(), 2, "budget is given twice in 'tenure:");
 }
 
 #[test]

@@ -4,10 +4,11 @@
 use std::cell::UnsafeCell;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Barrier;
 use std::time::Duration;
 use std::{env, process, thread};
 
-use fairlock::stats::NamedExt;
+use fairlock::stats::{LockStats, NamedExt, snapshot};
 use fairlock::{Mutex, RwLock};
 use fairlock_testing as _; // the watchdog
 use serde_json::Value;
@@ -21,6 +22,14 @@ fn leaked<T>(value: T) -> &'static T {
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) {
     thread::Builder::new().name(name.to_owned()).spawn(work).unwrap();
+}
+
+/// Returns once so many threads wait for locks of a name.
+fn until_waiting(lock: &str, threads: usize) {
+    let waiting = |lock: &LockStats| lock.reads.waiting.len() + lock.writes.waiting.len();
+    while snapshot().get(lock).map_or(0, waiting) < threads {
+        pause(10);
+    }
 }
 
 fn pause(ms: u64) {
@@ -46,41 +55,48 @@ impl Pthread {
 fn hang(how: &str) {
     let accounts = leaked(Mutex::named("accounts", 0));
     let journal = leaked(RwLock::named("journal", 0));
+    // Each of two threads has its lock, however late they get a CPU.
+    let both = leaked(Barrier::new(2));
     match how {
         "two orders" => {
             start("checkout", || {
                 let _accounts = accounts.lock();
-                pause(100);
+                both.wait();
                 drop(journal.write());
             });
             start("audit", || {
                 let _journal = journal.read();
-                pause(100);
+                both.wait();
                 drop(accounts.lock());
             });
+            until_waiting("accounts", 1);
+            until_waiting("journal", 1);
         }
         "held" => {
             start("nightly", || {
                 let _accounts = accounts.lock();
+                both.wait();
                 pause(60_000);
             });
-            pause(50);
+            both.wait();
             (0..2).for_each(|_| start("web", || drop(accounts.lock())));
+            until_waiting("accounts", 2);
         }
         "with pthread" => {
             start("checkout", || {
                 let _accounts = accounts.lock();
-                pause(100);
+                both.wait();
                 OUTBOX.lock();
             });
             start("mailer", || {
                 OUTBOX.lock();
-                pause(100);
+                both.wait();
                 drop(accounts.lock());
             });
+            until_waiting("accounts", 1);
         }
-        // The child uses the locks of its parent.
-        "forked" => {
+        // The child uses the locks of its parent, and takes one of pthread before its first wait, after it, or never.
+        "forked" | "forked, pthread first" | "forked, pthread then" => {
             drop(accounts.lock());
             // SAFETY: no thread of this process has a lock.
             let child = unsafe { libc::fork() };
@@ -89,8 +105,15 @@ fn hang(how: &str) {
                 assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
                 process::exit(0);
             }
+            if how == "forked, pthread first" {
+                OUTBOX.lock();
+            }
             let _accounts = accounts.lock();
             (0..2).for_each(|_| start("web", || drop(accounts.lock())));
+            until_waiting("accounts", 2);
+            if how == "forked, pthread then" {
+                OUTBOX.lock();
+            }
             pause(2_500);
             process::exit(0);
         }
@@ -190,13 +213,16 @@ fn a_lock_that_is_held_has_its_holder_and_its_waiters_named() {
 
 #[test]
 fn the_child_of_a_fork_has_a_record_from_its_first_wait_on() {
-    let (_, text, json) = run("forked", &["--observe"]);
-    says(&text, &["lost ", "at the lock \"accounts\": named.rs:", "2 threads wait"]);
-    let of = |process: &Value| process["locks"].as_array().unwrap()[0]["held_now"].clone();
-    let held: Vec<Value> = json.as_array().unwrap().iter().map(of).collect();
-    let parent = json.as_array().unwrap().iter().find(|it| it["parent"].is_null()).unwrap();
-    let child = json.as_array().unwrap().iter().find(|it| it["parent"] == parent["pid"]).unwrap();
-    assert_eq!(of(child)["thread"], child["pid"], "{held:?}: {text}");
+    for how in ["forked", "forked, pthread first", "forked, pthread then"] {
+        let (_, text, json) = run(how, &["--observe"]);
+        says(&text, &["lost ", "at the lock \"accounts\": named.rs:", "2 threads wait"]);
+        let [parent, child] = &json.as_array().unwrap()[..] else { panic!("{how}: {json}") };
+        assert_eq!((&parent["parent"], &child["parent"]), (&Value::Null, &parent["pid"]));
+        let locks = child["locks"].as_array().unwrap();
+        let accounts = locks.iter().find(|lock| lock["name"] == "accounts").expect(&text);
+        assert_eq!(accounts["held_now"]["thread"], child["pid"], "{how}: {text}");
+        assert_eq!(locks.iter().any(|lock| lock["kind"] == "mutex"), how != "forked", "{text}");
+    }
 }
 
 /// A program that is killed where its test ends.

@@ -1,4 +1,4 @@
-//! Locks that are given by their parameters, sweeps of these, and the published schema.
+//! Locks that are given by their parameters, and the published schema.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -53,22 +53,14 @@ fn a_policy_is_simulated_by_its_parameters() {
 }
 
 #[test]
-fn a_sweep_of_a_discipline_leaves_the_other_as_it_is() {
-    let sweep = ["--policy", "tenure,published", "--sweep", "published:handoff_after=1ms..2ms"];
-    let of = |flags: &[&str]| locks(&document(&[&SHORT[..], flags].concat()));
-    let swept = ["published:handoff_after=1ms", "published:handoff_after=2ms"];
-    assert_eq!(of(&sweep), ["tenure", swept[0], swept[1]]);
-    assert_eq!(of(&sweep[2..]), swept);
-}
-
-#[test]
 fn another_policy_does_something_else() {
-    let sweep = ["--policy", "tenure:budget=20", "--sweep", "handoff_after=2ms..8ms"];
+    let with = |time: &str| format!("tenure:budget=20,handoff_after={time}");
+    let policies = ["2ms", "4ms", "8ms"].map(with);
     let long = ["sim", "handoff", "--case", "sleep", "--duration", "50ms"];
     // With many threads, or a short aim, a tenure is as short as the budget allows.
-    let document = document(&[&long[..], &["--threads", "4"], &sweep].concat());
-    let with = |time: &str| format!("tenure:budget=20,handoff_after={time}");
-    assert_eq!(locks(&document), ["2ms", "4ms", "8ms"].map(with));
+    let document =
+        document(&[&long[..], &["--threads", "4", "--policy", &policies.join(",")]].concat());
+    assert_eq!(locks(&document), policies);
     let waits: Vec<u64> = document["rows"]
         .as_array()
         .unwrap()
@@ -93,8 +85,6 @@ fn a_wrong_parameter_is_refused_with_the_mend() {
         (&["--policy", "tenure:handof_after=1ms"][..], "'handoff_after'"),
         (&["--policy", "tenure:handoff_after=soon"], "such as 1ms"),
         (&["--policy", "published:budget=5"], "there are handoff_after"),
-        (&["--sweep", "handoff_after=1ms"], "0.5ms..16ms"),
-        (&["--sweep", "patience=1..4"], "handoff_after"),
     ] {
         let output = fairlock(&[&SHORT[..], args].concat());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -247,31 +247,6 @@ fn a_simulated_run_has_what_was_published() {
     }
 }
 
-#[test]
-fn a_programs_locks_are_a_page_too() {
-    let folder = Folder::new();
-    let lock = |symbol: &str, longest: u64| {
-        json!({
-            "pid": 7, "policy": "default", "address": "0x10", "object": null, "symbol": symbol,
-            "offset": 0, "reads": 90, "writes": 5, "waits": 3, "wait_total_ns": 2 * longest,
-            "wait_max_ns": longest, "readers": 0, "writer": 0, "events": {},
-        })
-        .to_string()
-    };
-    let text = format!("{}\n{}\n", lock("cache<int>", 4_000_000), lock("log", 9_000_000));
-    let stats = folder.file("stats.json", &text);
-    let results = folder.file("a.json", &sixty_writers().to_string());
-    let page = folder.text(&[&results, &stats], "page.html", &[]);
-    assert!(page.contains("cache&lt;int&gt;: 3 waits, the longest 4.00 ms"), "{page}");
-    let (log, cache) = (page.find(">log<").unwrap(), page.find(">cache&lt;int&gt;<").unwrap());
-    assert!(log < cache, "longest first");
-    let markdown = folder.text(&[&stats], "tables.md", &["--locks", "log"]);
-    assert!(markdown.contains("| 7 | log | 9.00 ms | 3 |") && !markdown.contains("cache"));
-    let csv = folder.text(&[&stats, &results], "all.csv", &[]);
-    assert!(csv.lines().count() == 7 && csv.contains(",log,"), "{csv}");
-    assert!(folder.text(&[&stats], "picture.svg", &[]).contains("log: 3 waits"));
-}
-
 /// A profile with so many locks and waits, of two processes.
 fn profile(locks: usize, waits: usize) -> String {
     let place = |function: &str| json!({ "function": function, "file": "src/a.c", "line": 7, "object": "/usr/bin/a" });

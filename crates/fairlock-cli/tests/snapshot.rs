@@ -22,11 +22,12 @@ impl Running {
         Self(command.spawn().expect("the program starts"))
     }
 
-    /// Looks at it until a snapshot is as described.
+    /// Looks at it until a snapshot is as described, and no thread runs: of one that has had no CPU yet, or that a timer
+    /// woke, neither the stack is known nor what it waits for next.
     fn snapshot(&self, is_it: impl Fn(&Seen) -> bool) -> Seen {
         let pid = self.0.id().to_string();
         let look = || Seen::of(&fairlock(&["snapshot", &pid, "--json", "-"]));
-        std::iter::repeat_with(look).find(is_it).unwrap()
+        std::iter::repeat_with(look).find(|seen| seen.stands_still() && is_it(seen)).unwrap()
     }
 
     /// Looks at it until this thread waits for this.
@@ -64,6 +65,10 @@ impl Seen {
 
     fn thread(&self, name: &str) -> Option<&Value> {
         self.json["threads"].as_array().unwrap().iter().find(|thread| thread["name"] == name)
+    }
+
+    fn stands_still(&self) -> bool {
+        self.json["threads"].as_array().unwrap().iter().all(|thread| thread["state"] != "R")
     }
 
     fn tid(&self, name: &str) -> u64 {
@@ -190,13 +195,14 @@ fn what_a_process_records_of_itself_is_added() {
             command.env("FAIRLOCK_OBSERVE", "1");
         }
         let running = Running(command.stdin(Stdio::null()).spawn().unwrap());
-        let seen = running.snapshot(|seen| seen.code == Some(35));
+        // Our locks wake threads now and then, also between two looks of one snapshot.
+        let is_whole = |seen: &Seen| seen.text.contains("at transfer (stuck.c:28) holds accounts");
+        let seen = running.snapshot(|seen| seen.code == Some(35) && is_whole(seen));
         let [transfer, audit] = ["transfer", "audit"].map(|name| seen.tid(name));
         assert_eq!(seen.json["deadlocks"], serde_json::json!([[transfer, audit]]));
         let wait = &seen.thread("transfer").unwrap()["waits"];
         assert_eq!((&wait["name"], &wait["owner"]["thread"]), (&"journal".into(), &audit.into()));
         assert!(wait["waited_ns"].is_u64() && wait["held_ns"].is_u64(), "{wait}");
-        assert!(seen.text.contains("at transfer (stuck.c:28) holds accounts"), "{}", seen.text);
     }
 }
 
@@ -245,9 +251,13 @@ fn top_shows_which_threads_wait_and_which_one_holds() {
         let running = Running(command.spawn().unwrap());
         let seen = running.snapshot(|seen| seen.code == Some(35));
         let pid = running.0.id().to_string();
-        let output = fairlock(&["top", "--every", "1ms", "--looks", "1", &pid]);
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.contains("DEADLOCK: "), "{text}");
+        let top = || {
+            let output = fairlock(&["top", "--every", "1ms", "--looks", "1", &pid]);
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let mut looks = std::iter::repeat_with(top).take(60);
+        let text =
+            looks.find(|text| text.contains("DEADLOCK: ")).unwrap_or_else(|| panic!("{}", top()));
         let row = text.lines().find(|line| line.starts_with("journal ")).expect(&text);
         let holder = seen.tid("audit").to_string();
         let cells: Vec<&str> =

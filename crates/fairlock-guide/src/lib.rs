@@ -23,7 +23,6 @@ pages! {
     memory: "docs/guide/memory.md",
     platforms: "docs/guide/platforms.md",
     statistics: "docs/guide/statistics.md",
-    read_a_profile: "docs/guide/read-a-profile.md",
     add_a_lock: "docs/guide/add-a-lock.md",
     add_a_policy: "docs/guide/add-a-policy.md",
     add_a_machine: "docs/guide/add-a-machine.md",

@@ -1,4 +1,4 @@
-//! The programs of `items/`, as `tests/parity.rs` puts them together: with the locks of
+//! The programs of `tests/items/`, as `tests/parity.rs` puts them together: with the locks of
 //! parking_lot, or ours. Empty in every other build.
 
 #[cfg(not(fairlock_parity))]

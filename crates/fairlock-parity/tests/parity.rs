@@ -1,6 +1,6 @@
 //! How much of what is written for parking_lot 0.12 moves to fairlock by its `use` lines.
 //!
-//! `items/` has one program for each public item of parking_lot 0.12's documentation, below a
+//! `tests/items/` has one program for each public item of parking_lot 0.12's documentation, below a
 //! line `//# item`; a line `//~` after it is what else has to be changed where that does not
 //! move. All are compiled together, once with each crate's locks; those that the compiler
 //! rejects are left out and the rest is tried again; what compiles is run. What came of it is
@@ -33,8 +33,10 @@ fn here() -> &'static Path {
 }
 
 fn items() -> Vec<Item> {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(here().join("items")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(here().join("tests/items"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     let mut items: Vec<Item> = Vec::new();
     for file in files {
@@ -181,10 +183,18 @@ fn table(items: &[Item], ways: &[(&str, Failures)]) -> String {
         writeln!(text, "| `{locks}` | {works} | {}.{} % |", share / 10, share % 10).unwrap();
     }
     for (locks, failed) in ways.iter().filter(|(_, failed)| !failed.is_empty()) {
-        write!(text, "\nThose that do not work with `{locks}`:\n\n| item | mend |\n|---|---|\n")
+        write!(text, "\nThose that do not work with `{locks}`:\n\n| items | mend |\n|---|---|\n")
             .unwrap();
-        for &number in failed.keys() {
-            writeln!(text, "| `{}` | {} |", items[number].name, items[number].mend).unwrap();
+        let mut by_mend: Vec<(&str, Vec<String>)> = Vec::new();
+        for item in failed.keys().map(|&number| &items[number]) {
+            let name = format!("`{}`", item.name);
+            match by_mend.iter_mut().find(|(mend, _)| *mend == item.mend) {
+                Some((_, names)) => names.push(name),
+                None => by_mend.push((&item.mend, vec![name])),
+            }
+        }
+        for (mend, names) in by_mend {
+            writeln!(text, "| {} | {mend} |", names.join(", ")).unwrap();
         }
     }
     text

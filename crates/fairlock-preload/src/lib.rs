@@ -10,36 +10,31 @@
 //!
 //! # How
 //!
-//! A lock has two forms, and both fit into the 56 bytes of the program's lock. At first it is
-//! *thin*: a word (`head`) that counts readers or says that a writer is inside, with one
-//! compare-exchange to enter and one to leave. When somebody has to wait for more than half a
-//! millisecond, the lock is *inflated*: a [`RawRwLock`](fairlock::lock::RawRwLock) from a pool, in a
-//! *slot*, adopts the holders, and the slot's number replaces the word, with a nonce. The slot
-//! knows the address and the nonce of its lock; so bytes that the program has copied, moved or
-//! overwritten are a free lock, and lead nowhere. From then on everything goes to the inflated
-//! lock, until the program destroys its own or nobody has used it for a while.
+//! A mutex is a [`RawMutex`](fairlock::lock::RawMutex) of eight bytes in the program's own: in those that glibc keeps for
+//! robust mutexes and those that inherit priorities, which stay glibc's. An rwlock is a [`RawRwLock`](fairlock::lock::RawRwLock)
+//! in its first eight bytes. While threads wait, a lock names a slot, which has only the queue. A program may copy, overwrite or
+//! free these bytes at any time: so a name counts only while the slot
+//! says that it belongs to the address ([`PooledPlatform::NAMES_MAY_BE_STRAY`](fairlock::platform::PooledPlatform::NAMES_MAY_BE_STRAY)),
+//! and a slot at which nobody waits is taken away from a lock without a look at that.
 //!
-//! An inflated rwlock that is read nearly always is *visible*: its readers are in the records of their threads,
-//! and no word counts them (`visible`).
+//! An rwlock that is read nearly always by threads that meet there is *visible*: its readers are in the records of their
+//! threads, and no word counts them. The number in its word counts only at the address for which it was given out
+//! ([`PooledPlatform::visible_owners`](fairlock::platform::PooledPlatform::visible_owners)): a copy leads to nobody's readers.
 //!
-//! That lock keeps the slot of its queue (fairlock's `lock/slot.rs`), which it has before anybody waits: so nobody needs
-//! memory in order to wait, nor does the child of a fork.
+//! What POSIX and glibc say beyond that (kinds, errors, reading again, the number of the writing thread) is in the rest of the program's lock,
+//! and in the variables of threads (`posix`, `thread::held`).
 //!
-//! The pool's memory is never given back, so it does no harm if the program frees its lock while
-//! the thread that released it last is still on its way out. An inflated lock belongs to an address
-//! (`registry`): if the program never destroys its locks, as C++'s `std::shared_mutex`
-//! does not, the next lock at the same address gets the same slot. A slot whose lock is idle is
-//! taken away from it when others need one: the word that names it is stray then, as that of a
-//! copy, and so a free lock. So memory is bounded by how many locks are in use, and by those that
-//! were given up while somebody held them.
+//! The memory of slots is never given back, so it does no harm if the program frees its lock while
+//! the thread that released it last is still on its way out. A lock that the program never destroys, as C++'s `std::shared_mutex`
+//! does not, keeps no slot: one at which nobody waits goes to other locks when they need one. So memory is bounded by how many
+//! locks are waited for at a time.
 //!
-//! A mutex is the same, and only ever written; its head is in bytes that glibc keeps for robust
-//! mutexes and those that inherit priorities, which stay glibc's. A condition variable keeps no
+//! A condition variable keeps no
 //! more than a count in its bytes: its waiters are found by its address (`posix::cond`).
 //!
 //! # Promises
 //!
-//! * Waits are as fair as those of [`RwLock`](fairlock::RwLock), from the moment the lock is inflated. Readers and
+//! * Waits are as fair as those of [`RwLock`](fairlock::RwLock). Readers and
 //!   writers take turns, so neither side starves, unless the lock's kind is one that prefers
 //!   a side (`posix::kind`); and a thread that reads already may read again, whoever waits
 //!   (`thread::held` knows).
@@ -89,36 +84,15 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `FAIRLOCK_ONLY` | `rwlock` or `mutex` (with condition variables): the rest is left to glibc. Anything else is a warning and both |
-//! | `FAIRLOCK_STATS` | the file for a report on every lock, written at exit. `%p` in it is the number of the process; without it, the first process writes to the file and each of its descendants to one with `.` and its number appended. All locks are inflated then, and keep their memory |
-//! | `FAIRLOCK_STATS_SIGNAL` | if not empty, SIGUSR2 also has the report written, unless the program ignores or handles that signal |
 //! | `FAIRLOCK_PROFILE` | a folder, or a file with `%p` in its name: a record of every mutex, rwlock and spin lock, and of waits at conditions, semaphores and futexes, there, one file for each process (`fairlock-profile` reads it), written while the program runs |
 //! | `FAIRLOCK_PROFILE_THRESHOLD` | waits this long, in nanoseconds, are kept one by one. 100000 (0.1 ms) if it is not set |
 //! | `FAIRLOCK_OBSERVE` | if not empty, all locks stay glibc's, and are only watched |
-//! | `FAIRLOCK_STATS_PID` | set by the library: the number of the first process |
-//!
-//! The report is one JSON object for each lock, on a line of its own:
-//!
-//! | key | value |
-//! |---|---|
-//! | `pid`, `policy` | the process, and `default` |
-//! | `kind` | `rwlock` or `mutex`; that of the last one, if there were several at the address |
-//! | `address` | of the lock, a string in hexadecimal |
-//! | `object`, `symbol`, `offset` | the loaded file and the (exported) symbol that it is in, and how far from that symbol, or else from the file's beginning; `null` in allocated memory, and always in a report by signal |
-//! | `reads`, `writes` | how often it was taken each way; a mutex is written |
-//! | `waits`, `wait_total_ns`, `wait_max_ns` | how often it could not be had at once, and how long that took; waits that were given up included |
-//! | `readers`, `writer`, `waiting` | who is inside: how many readers, or the writing thread's number (0: none); and whether anyone waits |
-//! | `destroyed` | by the program's `destroy`. The next lock at the address goes on counting |
-//! | `events` | the [events](fairlock::events) that happened, by the kernel's names |
-//!
-//! A process that ends without `exit` (by `_exit`, a signal or `exec`) leaves no report;
-//! one that has forked counts from then on.
 #![cfg(any(fairlock_loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
 #![cfg_attr(
     any(test, fairlock_loom),
     allow(dead_code, reason = "tests and models are about parts of it")
 )]
 
-mod head;
 #[cfg(not(fairlock_loom))]
 mod posix;
 #[cfg(not(fairlock_loom))]
@@ -126,15 +100,8 @@ mod process;
 #[cfg(not(fairlock_loom))]
 mod profile;
 #[cfg(not(fairlock_loom))]
-mod registry;
-#[cfg(not(fairlock_loom))]
-mod report;
-mod slot;
-#[cfg(not(fairlock_loom))]
 mod start;
 #[cfg(not(fairlock_loom))]
 mod thread;
-#[cfg(not(fairlock_loom))]
-mod visible;
 mod waiters;
 mod word;

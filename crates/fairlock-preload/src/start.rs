@@ -5,8 +5,8 @@ use core::ffi::c_void;
 
 use crate::process::config::{self, Mode};
 use crate::process::{self, fork, glibc, real, unwinder};
+use crate::profile;
 use crate::thread;
-use crate::{profile, report};
 
 /// Its name tells `fairlock run` what this library is, and which version.
 #[cfg(not(test))]
@@ -46,9 +46,6 @@ extern "C" fn start() {
     #[cfg(not(test))]
     crate::posix::observed::start();
     thread::ask();
-    if config::mode() == Mode::Stats {
-        report::start();
-    }
     if profile::is_on() {
         profile::start();
     }
@@ -72,9 +69,6 @@ extern "C" fn thread_ends(_: *mut c_void) {
 static END: extern "C" fn() = end;
 
 extern "C" fn end() {
-    if config::mode() == Mode::Stats {
-        report::at_exit();
-    }
     if profile::is_on() {
         profile::end();
     }

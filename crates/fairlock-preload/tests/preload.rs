@@ -41,12 +41,13 @@ programs! {
     lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied copied_far idle idle_and_used
         shared_by_mistake overwritten;
     stress: exclusion new_locks writer_is_not_starved;
-    mutex: only results kinds left_to_glibc exclusion new_mutexes many freed_after_unlock reused forked
+    mutex: only results kinds left_to_glibc exclusion new_mutexes many freed_after_unlock reused abandoned overwritten
+        copied_while_waited_for unlocked_twice forked
         fork_handlers nobody_starves c11 misaligned;
     cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
         waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11
         broadcast_wakes_all stopped_elsewhere stopped_elsewhere_shared cancelled_shared destroys_mutex_of_waiter invalid_time_comes_first;
-    process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
+    process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_beside_passing_reader fork_without_handlers
         priorities real_time_threads_sleep sandboxed listed_calls process_shared keys cancelled_anywhere
         cancelled_waiters_end cancelled_at_instructions jumps_out_of_waits handlers_during_jumps
         jumps_while_taking_again jumps_out_of_shared_waits;

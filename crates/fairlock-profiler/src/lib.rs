@@ -8,7 +8,6 @@
 // Only for the command: `missing_docs` would add no more than the names say.
 #![allow(unreachable_pub)]
 
-pub mod counted;
 pub mod document;
 #[cfg(target_os = "linux")]
 pub mod linux;
@@ -78,7 +77,7 @@ pub struct RunFlags {
     /// Run the program with its own locks and with ours, by turns, and say what changed. Its input
     /// is empty then, and what it writes is not shown. A run that does not end with the exit code
     /// of the first is the last
-    #[arg(long, conflicts_with_all = ["observe", "pprof", "folded", "trace", "stats"])]
+    #[arg(long, conflicts_with_all = ["observe", "pprof", "folded", "trace"])]
     pub compare: bool,
     /// With --compare: how often it is run each way
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare",
@@ -100,10 +99,6 @@ pub struct RunFlags {
     /// With --pprof and --folded: to whose stacks waits are charged
     #[arg(long, value_name = "WHOM", default_value = "holder")]
     pub charge: Charge,
-    /// Instead of the profile, count what our locks do, and also keep that in this file, a line of
-    /// JSON for each lock; `-` is stdout, after what the program wrote there
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["observe", "json", "pprof", "folded", "trace"])]
-    pub stats: Option<PathBuf>,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",

@@ -109,6 +109,10 @@ pub(crate) trait Engine {
     }
     fn cpu(&self) -> u32;
     fn cpus(&self) -> usize;
+    /// The socket that the thread is in, as it sees it. Guests see one.
+    fn socket(&self) -> usize {
+        0
+    }
     /// The thread's number, in order of spawning.
     fn number(&self) -> usize;
     fn thread(&self) -> &'static Thread<Sim>;

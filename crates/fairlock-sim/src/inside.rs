@@ -23,6 +23,11 @@ pub fn thread() -> usize {
     engine(|engine| engine.number())
 }
 
+/// The socket that the calling thread is in, by number. Guests see one.
+pub fn socket() -> usize {
+    engine(|engine| engine.socket())
+}
+
 /// Whether the simulation wants its threads to end; see
 /// [`Simulation::run_for`](crate::Simulation::run_for). Costs a load, so that time passes in a loop
 /// around it.

@@ -14,6 +14,8 @@
 //!
 //! * Cache lines have an owner or sharers. Requests to own a line queue at it; what a request costs
 //!   depends on the distance. A preempted thread's caches stay warm.
+//! * Words share a line if they do in this process: align what is to have lines of its own, or results depend on
+//!   what the allocator has free.
 //! * Stores take as long as atomics that miss: there is no store buffer.
 //! * All memory is as strongly ordered as possible. Orderings are a matter for the model checker.
 //! * Hardware threads of a core share its caches, and do not slow each other.
@@ -60,7 +62,9 @@ mod timers;
 mod world;
 
 pub use error::SimulationError;
-pub use inside::{busy, device, fill, mark, now, pause, random, sleep, stopped, thread, yield_now};
+pub use inside::{
+    busy, device, fill, mark, now, pause, random, sleep, socket, stopped, thread, yield_now,
+};
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};
 pub use platform::{SimU32, SimU64, SimUsize, begin_locks};

@@ -282,6 +282,8 @@ fn pools() -> &'static Pools {
 unsafe impl PooledPlatform for Sim {
     type Memory = Heap;
 
+    const OFFERS_RANGES: bool = false;
+
     fn slots() -> &'static Slots<Self> {
         &pools().slots
     }

@@ -1,5 +1,9 @@
 //! Results do not depend on addresses: of what is in threads' frames, and of locks.
 
+#[allow(dead_code, reason = "the example needs more of it")]
+#[path = "../examples/bound/main.rs"]
+mod bound;
+
 use std::cell::Cell;
 use std::hint::black_box;
 use std::ptr;
@@ -99,4 +103,21 @@ fn where_locks_are_makes_no_difference() {
             }
         })
     }));
+}
+
+/// An adversary that uses many locks, and one that cancels waits.
+#[test]
+fn where_the_locks_of_adversaries_are_makes_no_difference() {
+    let machine = Machine::builtin("nvme_8").unwrap();
+    for name in ["eight locks a thread", "cancel storm"] {
+        let adversary = bound::adversaries::ALL.iter().find(|one| one.name == name).unwrap();
+        assert_all_the_same(DEPTHS.iter().enumerate().map(|(nth, deeper)| {
+            // More than the allocator has free.
+            let in_use: Vec<_> = (0..1_000 + nth).map(|_| Box::new([0_u8; 16])).collect();
+            let worst = Cell::default();
+            deeper(&|| worst.set(bound::run(bound::Form::Mutex, &machine, adversary, 8, 1)));
+            drop(black_box(in_use));
+            format!("{:?}", worst.get())
+        }));
+    }
 }

@@ -14,7 +14,7 @@ use fairlock::lock::{RawMutex, RawRwLock};
 use fairlock::wait::Wait;
 use fairlock_sim::{Machine, Sim, Simulation, begin_locks, busy, now, sleep, stopped};
 use fairlock_testing as _; // the watchdog
-use victim::{How, Victim};
+use victim::{Apart, How, Victim};
 
 fn take_until(lock: &dyn Victim, how: How, deadline: u64) -> bool {
     let taken = lock.take_with(how, Wait::until_nanos(deadline));
@@ -40,8 +40,8 @@ struct Victims {
 fn victims() -> [Victims; 2] {
     // SAFETY: no lock of an earlier simulation is used any more.
     unsafe { begin_locks() };
-    let rwlock = || Box::new(RawRwLock::<Sim>::new_const());
-    let mutex = || Box::new(RawMutex::<Sim>::new_const());
+    let rwlock = || Box::new(Apart(RawRwLock::<Sim>::new_const()));
+    let mutex = || Box::new(Apart(RawMutex::<Sim>::new_const()));
     [
         Victims { name: "rwlock", lock: rwlock(), other: rwlock() },
         Victims { name: "mutex", lock: mutex(), other: mutex() },
@@ -253,14 +253,15 @@ fn short_attempts_do_not_starve_those_that_are_notified() {
     for &timeout in timeouts {
         // SAFETY: no lock of an earlier simulation is used any more.
         unsafe { begin_locks() };
-        let (mutex, changed) = (RawMutex::<Sim>::new_const(), WordCondvar::<Sim>::new());
+        let (apart, changed) = (Apart(RawMutex::<Sim>::new_const()), WordCondvar::<Sim>::new());
+        let mutex = &apart.0;
         let waits = [Waits::default()];
         let [notified] = &waits;
         let pending = Cell::new(false);
         let mut simulation = Simulation::new(&Machine::builtin("skylake_80").unwrap(), 1);
         for _ in 0..POLLERS {
             simulation.spawn(|| {
-                while retry(&mutex, How::Write, timeout, || busy(500)) {
+                while retry(&apart, How::Write, timeout, || busy(500)) {
                     busy(SECTION);
                     // SAFETY: taken above.
                     unsafe { mutex.unlock() };
@@ -272,7 +273,7 @@ fn short_attempts_do_not_starve_those_that_are_notified() {
                 mutex.lock();
                 while !pending.get() {
                     // SAFETY: taken above.
-                    unsafe { changed.wait(&mutex) };
+                    unsafe { changed.wait(mutex) };
                 }
                 pending.set(false);
                 notified.end();

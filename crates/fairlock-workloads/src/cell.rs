@@ -49,7 +49,6 @@ named! {
         ReaderSpin: "reader-spin",
         DirectIo: "direct-io",
         Uncontended: "uncontended",
-        ReadMostly: "read-mostly",
         Batch: "batch",
         Range: "range",
         Think: "think",

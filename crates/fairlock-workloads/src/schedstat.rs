@@ -45,8 +45,12 @@ fn parse(text: &str) -> Option<Times> {
 }
 
 #[cfg(test)]
-#[test]
-fn run_delay_is_the_second_number() {
-    assert_eq!(parse("12 345 6\n"), Some(Times { ran_ns: 12, runnable_ns: 345, turns: 6 }));
-    assert_eq!(parse(""), None);
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_delay_is_the_second_number() {
+        assert_eq!(parse("12 345 6\n"), Some(Times { ran_ns: 12, runnable_ns: 345, turns: 6 }));
+        assert_eq!(parse(""), None);
+    }
 }

@@ -18,6 +18,10 @@
 //! thread wakes everybody, with the lock held. A thread that is listed later looks at
 //! [`is_cancelled`](CancelToken::is_cancelled) before it sleeps.
 //!
+//! *Tasks.* A task that waits under a token is in no list of it. The token notes the bell by which the timer of tasks is told,
+//! and `cancel` rings that. A task that notes the bell takes a step in the state's order after that, so it finds
+//! `CANCELLED`, or `cancel` finds the bell.
+//!
 //! *In a signal handler* `cancel` works as on another thread: nobody waits for `cancel`, and
 //! `cancel` waits for nobody. It may wake a thread that no longer waits, waits for another lock, or
 //! has ended: records are never freed, and a superfluous wake-up does no harm (rule 12).
@@ -72,6 +76,9 @@ pub struct CancelToken<P: Platform> {
     state: P::AtomicU32,
     /// The thread that was listed last, as the address of its record; zero if none is.
     first: P::AtomicUsize,
+    /// The bell of the timer, as an address, if a task waits under the token, or has; otherwise zero.
+    #[cfg(feature = "async")]
+    bell: P::AtomicUsize,
     /// Held by the thread that changes the list.
     lock: BatchedTicketLock<P>,
 }
@@ -82,6 +89,8 @@ impl<P: Platform> CancelToken<P> {
         Self {
             state: P::AtomicU32::new(0),
             first: P::AtomicUsize::new(0),
+            #[cfg(feature = "async")]
+            bell: P::AtomicUsize::new(0),
             lock: BatchedTicketLock::new(),
         }
     }
@@ -96,6 +105,8 @@ impl<P: Platform> CancelToken<P> {
         Self {
             state: ConstZero::ZERO,
             first: ConstZero::ZERO,
+            #[cfg(feature = "async")]
+            bell: ConstZero::ZERO,
             lock: BatchedTicketLock::new_const(),
         }
     }
@@ -114,11 +125,23 @@ impl<P: Platform> CancelToken<P> {
     /// takes a mutex.)
     pub fn cancel(&self) {
         // Release: see `is_cancelled`. Acquire: the list as the changes before left it.
-        if self.state.fetch_or(CANCELLED, Ordering::AcqRel) != TOLD
-            && self.wake_listed_while(CANCELLED)
-        {
+        let before = self.state.fetch_or(CANCELLED, Ordering::AcqRel);
+        #[cfg(feature = "async")]
+        self.ring();
+        if before != TOLD && self.wake_listed_while(CANCELLED) {
             // Release: this thread is done with the list.
             self.state.fetch_or(TOLD, Ordering::Release);
+        }
+    }
+
+    /// The timer wakes the tasks that wait under the token.
+    #[cfg(feature = "async")]
+    fn ring(&self) {
+        // Acquire: the bell; and the alarms that were set before it was noted.
+        let bell = self.bell.load(Ordering::Acquire) as *const crate::wait::Bell<P>;
+        // SAFETY: null or a bell, which is never freed.
+        if let Some(bell) = unsafe { bell.as_ref() } {
+            bell.ring(core::ptr::from_ref(self).addr());
         }
     }
 
@@ -201,6 +224,15 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
 
     fn unlist(&self, thread: &'static Sleeper<P>) {
         self.change(|| self.unlink(thread));
+    }
+
+    #[cfg(feature = "async")]
+    fn tells(&self, bell: &'static crate::wait::Bell<P>) -> bool {
+        // Relaxed: the step below publishes it.
+        self.bell.store(core::ptr::from_ref(bell) as usize, Ordering::Relaxed);
+        // A step in the state's order, not a load: see above. Release: a `cancel` after it sees the bell, and the task's
+        // alarm. Acquire: what the canceller did before.
+        self.state.compare_exchange(LIVE, LIVE, Ordering::Release, Ordering::Acquire).is_err()
     }
 }
 

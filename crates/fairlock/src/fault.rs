@@ -102,10 +102,14 @@ pub enum Fault {
     KeepsWaker,
     /// A waiter that does not come stays next.
     WaitsForLate,
+    /// A future that is dropped when it was notified notifies nobody in its place.
+    KeepsNotification,
     /// A future does not know that an offer was made to its task.
     IgnoresOwnTask,
     /// A waker is called under the queue lock.
     CallsUnderLock,
+    /// A task looks at its token before its alarm is set.
+    TellsFirst,
 
     // Visible readers.
     /// A thread that revokes a name skips the barrier.
@@ -118,6 +122,14 @@ pub enum Fault {
     MarksLate,
     /// A name is revoked with nothing raised.
     ScansUnraised,
+    /// A copy of a visible word is taken for the lock.
+    TrustsCopies,
+    /// A reader that has shown the name does not look whether its number is still the lock's.
+    ShowsUnowned,
+    /// A number is taken away without the barrier.
+    SweepsUnfenced,
+    /// A number is taken away from a lock that is read.
+    SweepsShown,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.

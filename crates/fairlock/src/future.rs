@@ -1,13 +1,15 @@
-//! Tasks that wait for a lock: futures of the locks with data.
+//! Tasks that wait for a lock: futures of the locks with data, and of the semaphore.
 //!
 //! The locks are the same as those of threads: tasks and threads wait in one queue, with one bound. The traits
-//! `MutexAsyncExt` and [`RwLockAsyncExt`] add `lock_async`, `read_async`, `upgradable_read_async` and `write_async`.
-//! They run on any executor.
+//! `MutexAsyncExt` and [`RwLockAsyncExt`] add `lock_async`, `read_async`, `upgradable_read_async` and `write_async`; a
+//! semaphore has `acquire_async` and `acquire_many_async`,
+//! and a condition variable `wait_async` and `wait_while_async`. They run on any executor.
 //!
 //! # Fairness
 //!
 //! A lock is offered to a task, and never granted: the task takes it when it is polled. A task that is woken and not polled
-//! for 1 ms is passed by those behind it, and keeps its place for the time when it is polled. So a future that
+//! for 1 ms is passed by those behind it, and keeps its place for the time when it is polled; the next time it has twice as long as
+//! it took to come, at most 32 ms. So a future that
 //! nobody polls holds up nobody for longer than that. A task that is polled when it is woken waits no longer
 //! than a thread would, plus the time that its runtime takes to poll it, once for each task ahead of it.
 //!
@@ -21,11 +23,58 @@
 //! All futures here are cancel safe: one that is dropped before it is ready leaves nothing behind, at whichever instant, and
 //! hands an offer on to the waiter behind it. It loses its place in the queue. After a future was ready it stays pending.
 //!
+//! # Deadlines and tokens
+//!
+//! `lock_async_with`, `read_async_with`, `upgradable_read_async_with`, `write_async_with`, `acquire_many_async_with` and
+//! [`Condvar::wait_async_with`](crate::Condvar::wait_async_with) take a [`Wait`](crate::Wait), as the methods of threads do, and return
+//! what it returns there: the timeout of a runtime is not needed. A timeout begins at the first poll that has to wait. No signal
+//! ends the wait of a task.
+//!
+//! The thread that ends offers wakes the task at its deadline, or when its token is cancelled (also by a signal handler). Where a
+//! platform has none, the task looks when it is polled.
+//! ```
+//! # fn block_on<F: Future>(future: F) -> F::Output {
+//! #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+//! #     let mut future = std::pin::pin!(future);
+//! #     loop {
+//! #         if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+//! #             return output;
+//! #         }
+//! #     }
+//! # }
+//! use std::time::Duration;
+//!
+//! use fairlock::{CancelToken, Mutex, MutexAsyncExt, Wait, WaitError};
+//!
+//! static CACHE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+//! static SHUTDOWN: CancelToken = CancelToken::new_const();
+//!
+//! async fn add(value: u32) -> Result<(), WaitError> {
+//!     let wait = Wait::within(Duration::from_millis(5)).cancellable(&SHUTDOWN);
+//!     CACHE.lock_async_with(wait).await?.push(value);
+//!     Ok(())
+//! }
+//!
+//! assert_eq!(block_on(add(1)), Ok(()));
+//! let in_the_way = CACHE.lock();
+//! assert_eq!(block_on(add(2)), Err(WaitError::TimedOut));
+//! SHUTDOWN.cancel();
+//! assert_eq!(block_on(add(2)), Err(WaitError::Cancelled));
+//! # drop(in_the_way);
+//! ```
+//!
 //! # Guards across an `.await`
 //!
 //! A guard may be held across an `.await`. A task that may move to another thread needs the feature `send_guard` for that.
-//! A thread that waits for such a guard by `lock` blocks its runtime; if the runtime has no other thread, for ever. Do not
-//! mix that up: tasks wait by `.await`.
+//!
+//! # A blocking call inside a runtime
+//!
+//! `lock`, `read`, `write` and [`Condvar::wait`](crate::Condvar::wait) may be called from a task. They do not panic: they block the
+//! runtime's thread until the lock is had, so all tasks of that thread wait, too. If a task of that thread is offered the lock
+//! meanwhile, the offer goes on after 1 ms: the blocked thread takes the lock, and nothing stands still. But if a task
+//! *holds* the lock across an `.await`, and no other thread of the runtime can poll it, the thread is blocked for ever. So
+//! wait by `.await` in a task; otherwise use `try_lock`, or call `lock` in the runtime's place for blocking work (such
+//! as tokio's `spawn_blocking`).
 //!
 //! # Wakers
 //!
@@ -43,86 +92,155 @@ use lock_api::{
 };
 
 use crate::deadlock::{self, HeldAs, Noted};
-use crate::lock::{RawRwLock, RawRwLockFuture};
+pub use crate::lock::LimitedFuture;
+use crate::lock::{GivesUp, RawRwLock, RawRwLockFuture, not_too_many};
 use crate::platform::{ConstZero, PooledPlatform};
+use crate::wait::{Wait, WaitError};
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod condvar;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use condvar::{WaitFuture, WaitWhileFuture, WaitWithFuture};
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use mutex::*;
 
-macro_rules! rwlock_future {
-    ($(#[$doc:meta])* $future:ident, $guard:ident, $mode:ident) => {
+#[cfg(any(feature = "std", fairlock_loom))]
+pub use crate::semaphore::AcquireFuture;
+
+pub(crate) mod sealed {
+    use crate::deadlock::HeldAs;
+
+    pub trait Sealed {
+        /// A task has taken the lock, which `deadlock_detection` notes.
+        #[allow(private_interfaces, reason = "nobody else can name the trait")]
+        fn acquired(&self, mode: HeldAs);
+    }
+}
+
+/// The raw reader/writer locks of this crate that tasks can wait for: [`RawRwLock`], also with a name (`stats::Named`).
+/// Nobody else can implement it.
+pub trait RawRwLockAsync: lock_api::RawRwLockUpgrade + sealed::Sealed {
+    /// The platform that the lock is on.
+    type On: PooledPlatform;
+    /// Takes the lock.
+    #[doc(hidden)]
+    type Acquire<'a>: GivesUp<Output = ()>
+    where
+        Self: 'a;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn read_async(&self) -> Self::Acquire<'_>;
+    #[doc(hidden)]
+    #[track_caller]
+    fn upgradable_read_async(&self) -> Self::Acquire<'_>;
+    #[doc(hidden)]
+    #[track_caller]
+    fn write_async(&self) -> Self::Acquire<'_>;
+}
+
+impl<P: PooledPlatform> sealed::Sealed for RawRwLock<P> {
+    #[inline(always)]
+    #[allow(private_interfaces, reason = "as there")]
+    fn acquired(&self, mode: HeldAs) {
+        deadlock::acquired(self.id(), mode);
+    }
+}
+
+impl<P: PooledPlatform<AtomicU64: ConstZero>> RawRwLockAsync for RawRwLock<P> {
+    type On = P;
+    type Acquire<'a> = RawRwLockFuture<'a, P>;
+
+    #[inline]
+    fn read_async(&self) -> Self::Acquire<'_> {
+        self.read_async()
+    }
+
+    #[inline]
+    fn upgradable_read_async(&self) -> Self::Acquire<'_> {
+        self.upgradable_read_async()
+    }
+
+    #[inline]
+    fn write_async(&self) -> Self::Acquire<'_> {
+        self.write_async()
+    }
+}
+
+/// A future of a lock with data, which takes the raw lock and makes the guard.
+macro_rules! typed_future {
+    ($(#[$doc:meta])* $future:ident of $lock:ident on $raw:ident: $guard:ident by $make:ident, $mode:ident) => {
         $(#[$doc])*
         #[must_use = "it takes the lock when it is polled"]
-        pub struct $future<'a, P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> {
-            wait: RawRwLockFuture<'a, P>,
-            lock: &'a TypedRwLock<RawRwLock<P>, T>,
+        pub struct $future<'a, R: $raw + 'a, T: ?Sized> {
+            wait: R::Acquire<'a>,
+            lock: &'a $lock<R, T>,
         }
 
-        impl<'a, P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> Future for $future<'a, P, T> {
-            type Output = $guard<'a, RawRwLock<P>, T>;
-
-            #[inline]
-            fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-                let lock = self.lock;
-                // SAFETY: `wait` is pinned, as the whole is.
-                let wait = unsafe { self.map_unchecked_mut(|this| &mut this.wait) };
-                wait.poll(context).map(|()| {
-                    // SAFETY: a look at the lock releases nothing.
-                    deadlock::acquired(unsafe { lock.raw() }.id(), HeldAs::$mode);
-                    // SAFETY: the lock was just taken in this way, for this guard alone.
-                    unsafe { $guard::of(lock) }
-                })
+        impl<'a, R: $raw + 'a, T: ?Sized> $future<'a, R, T> {
+            #[inline(always)]
+            fn wait(self: Pin<&mut Self>) -> Pin<&mut R::Acquire<'a>> {
+                // SAFETY: it is pinned, as the whole is.
+                unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
             }
         }
 
-        impl<P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> fmt::Debug for $future<'_, P, T> {
+        impl<'a, R: $raw + 'a, T: ?Sized> Future for $future<'a, R, T> {
+            type Output = $guard<'a, R, T>;
+
+            #[inline]
+            fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<$guard<'a, R, T>> {
+                self.try_poll(context).map(not_too_many)
+            }
+        }
+
+        impl<'a, R: $raw + 'a, T: ?Sized> GivesUp for $future<'a, R, T> {
+            type Output = $guard<'a, R, T>;
+
+            #[inline]
+            fn try_poll(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<Result<$guard<'a, R, T>, WaitError>> {
+                let lock = self.lock;
+                self.wait().try_poll(context).map_ok(|()| {
+                    // SAFETY: a look at the lock releases nothing.
+                    unsafe { lock.raw() }.acquired(HeldAs::$mode);
+                    // SAFETY: the lock was just taken in this way, for this guard alone.
+                    unsafe { lock.$make() }
+                })
+            }
+
+            fn give_up(self: Pin<&mut Self>) {
+                self.wait().give_up();
+            }
+        }
+
+        impl<'a, R: $raw + 'a, T: ?Sized> fmt::Debug for $future<'a, R, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($future)).finish_non_exhaustive()
             }
         }
     };
 }
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+use typed_future;
 
-rwlock_future! {
+typed_future! {
     /// Takes a lock for reading: see [`RwLockAsyncExt::read_async`].
-    ReadFuture, ReadGuard, Shared
+    ReadFuture of TypedRwLock on RawRwLockAsync: ReadGuard by make_read_guard_unchecked, Shared
 }
-rwlock_future! {
+typed_future! {
     /// Takes a lock for reading, as the only reader that may become the writer: see
     /// [`RwLockAsyncExt::upgradable_read_async`].
-    UpgradableReadFuture, UpgradableReadGuard, Upgradable
+    UpgradableReadFuture of TypedRwLock on RawRwLockAsync: UpgradableReadGuard by make_upgradable_guard_unchecked, Upgradable
 }
-rwlock_future! {
+typed_future! {
     /// Takes a lock for writing: see [`RwLockAsyncExt::write_async`].
-    WriteFuture, WriteGuard, Exclusive
+    WriteFuture of TypedRwLock on RawRwLockAsync: WriteGuard by make_write_guard_unchecked, Exclusive
 }
-
-/// A guard of a lock that was taken.
-trait Guard<'a, P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> {
-    /// # Safety
-    /// The lock is held in the way of this guard, and no other guard stands for that.
-    unsafe fn of(lock: &'a TypedRwLock<RawRwLock<P>, T>) -> Self;
-}
-
-macro_rules! guard {
-    ($guard:ident by $make:ident) => {
-        impl<'a, P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> Guard<'a, P, T>
-            for $guard<'a, RawRwLock<P>, T>
-        {
-            #[inline(always)]
-            unsafe fn of(lock: &'a TypedRwLock<RawRwLock<P>, T>) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { lock.$make() }
-            }
-        }
-    };
-}
-
-guard!(ReadGuard by make_read_guard_unchecked);
-guard!(UpgradableReadGuard by make_upgradable_guard_unchecked);
-guard!(WriteGuard by make_write_guard_unchecked);
 
 /// Tasks wait for an [`RwLock`](crate::lock::RawRwLock) of this crate, beside threads: see [`future`](self).
 ///
@@ -150,12 +268,13 @@ guard!(WriteGuard by make_write_guard_unchecked);
 /// NAMES.write().push("thread");
 /// assert_eq!(NAMES.read().len(), 2);
 /// ```
-pub trait RwLockAsyncExt<P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> {
+pub trait RwLockAsyncExt<R: RawRwLockAsync, T: ?Sized> {
     /// Takes the lock for reading.
     ///
     /// # Panics
     /// The future panics where [`read`](lock_api::RwLock::read) does.
-    fn read_async(&self) -> ReadFuture<'_, P, T>;
+    #[track_caller]
+    fn read_async(&self) -> ReadFuture<'_, R, T>;
 
     /// Takes the lock for reading, as the only reader that may
     /// [become](lock_api::RwLockUpgradableReadGuard::upgrade) the writer. (The upgrade itself blocks the thread, until the
@@ -163,29 +282,59 @@ pub trait RwLockAsyncExt<P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> {
     ///
     /// # Panics
     /// As [`read_async`](Self::read_async).
-    fn upgradable_read_async(&self) -> UpgradableReadFuture<'_, P, T>;
+    #[track_caller]
+    fn upgradable_read_async(&self) -> UpgradableReadFuture<'_, R, T>;
 
     /// Takes the lock for writing.
-    fn write_async(&self) -> WriteFuture<'_, P, T>;
+    #[track_caller]
+    fn write_async(&self) -> WriteFuture<'_, R, T>;
+
+    /// Takes the lock for reading; gives up as `wait` says: see [`future`](self#deadlines-and-tokens).
+    #[track_caller]
+    fn read_async_with<'a>(
+        &'a self,
+        wait: Wait<'a, R::On>,
+    ) -> LimitedFuture<'a, R::On, ReadFuture<'a, R, T>> {
+        LimitedFuture::new(self.read_async(), wait)
+    }
+
+    /// As [`upgradable_read_async`](Self::upgradable_read_async); gives up as `wait` says.
+    #[track_caller]
+    fn upgradable_read_async_with<'a>(
+        &'a self,
+        wait: Wait<'a, R::On>,
+    ) -> LimitedFuture<'a, R::On, UpgradableReadFuture<'a, R, T>> {
+        LimitedFuture::new(self.upgradable_read_async(), wait)
+    }
+
+    /// Takes the lock for writing; gives up as `wait` says.
+    #[track_caller]
+    fn write_async_with<'a>(
+        &'a self,
+        wait: Wait<'a, R::On>,
+    ) -> LimitedFuture<'a, R::On, WriteFuture<'a, R, T>> {
+        LimitedFuture::new(self.write_async(), wait)
+    }
 }
 
-impl<P: PooledPlatform<AtomicU64: ConstZero>, T: ?Sized> RwLockAsyncExt<P, T>
-    for TypedRwLock<RawRwLock<P>, T>
-{
+impl<R: RawRwLockAsync, T: ?Sized> RwLockAsyncExt<R, T> for TypedRwLock<R, T> {
     #[inline]
-    fn read_async(&self) -> ReadFuture<'_, P, T> {
+    #[track_caller]
+    fn read_async(&self) -> ReadFuture<'_, R, T> {
         // SAFETY: a lock that is taken is not released here.
         ReadFuture { wait: unsafe { self.raw() }.read_async(), lock: self }
     }
 
     #[inline]
-    fn upgradable_read_async(&self) -> UpgradableReadFuture<'_, P, T> {
+    #[track_caller]
+    fn upgradable_read_async(&self) -> UpgradableReadFuture<'_, R, T> {
         // SAFETY: as above.
         UpgradableReadFuture { wait: unsafe { self.raw() }.upgradable_read_async(), lock: self }
     }
 
     #[inline]
-    fn write_async(&self) -> WriteFuture<'_, P, T> {
+    #[track_caller]
+    fn write_async(&self) -> WriteFuture<'_, R, T> {
         // SAFETY: as above.
         WriteFuture { wait: unsafe { self.raw() }.write_async(), lock: self }
     }

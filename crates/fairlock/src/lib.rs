@@ -42,7 +42,7 @@
 //! `send_guard` is on. So a task that may change threads cannot hold a guard across an `.await`: it
 //! does not compile.
 //!
-//! With the feature `async`, tasks wait for an `RwLock` or a `Mutex` beside threads: module `future`.
+//! With the feature `async`, tasks wait for an `RwLock`, a `Mutex` or a `Semaphore` beside threads: module `future`.
 //!
 //! Is it worth the change?
 //!
@@ -58,7 +58,7 @@
 //! |---|---|
 //! | `RwLock<u64>` | 16 |
 //! | `Mutex<u64>` | 16 |
-//! | `RangeRwLock` | 832 |
+//! | `RangeRwLock` | 896 |
 //!
 //! The first two are 8 bytes without the value that they guard.
 //!
@@ -157,6 +157,10 @@ mod guard;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod inner;
 mod inspect;
+#[cfg_attr(
+    not(any(feature = "std", fairlock_loom)),
+    allow(dead_code, unused_imports, reason = "a semaphore, which some of it is for, needs std")
+)]
 pub mod lock;
 #[cfg(all(feature = "lock_api_05", not(fairlock_loom)))]
 pub mod lock_api_05;
@@ -184,6 +188,10 @@ pub mod stats;
 mod system;
 mod thread;
 pub mod ticket;
+#[cfg_attr(
+    not(any(feature = "std", fairlock_loom)),
+    allow(dead_code, unused_imports, reason = "a semaphore, which some of it is for, needs std")
+)]
 pub mod wait;
 
 #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -269,14 +277,14 @@ struct AttemptsMustBeUsed;
 /// RwSem::new(fairlock::Policy::DEFAULT).adopt_readers(1);
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0133
 /// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
-/// RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
+/// RwSem::new(fairlock::Policy::DEFAULT).unlock_shown();
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0133
 /// type RwSem = fairlock::lock::RawRwLock<fairlock::platform::Native>;
-/// RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
+/// RwSem::new(fairlock::Policy::DEFAULT).forget();
 /// ```
 ///
 /// ```compile_fail,E0133
@@ -328,8 +336,8 @@ struct AttemptsMustBeUsed;
 /// unsafe {
 ///     fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).adopt_readers(1);
 ///     RwSem::new(fairlock::Policy::DEFAULT).adopt_readers(1);
-///     RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
-///     RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
+///     RwSem::new(fairlock::Policy::DEFAULT).unlock_shown();
+///     RwSem::new(fairlock::Policy::DEFAULT).forget();
 ///     RwSem::new(fairlock::Policy::DEFAULT).try_unlock_read();
 /// }
 /// fairlock::wait::Thread::<Native>::park_until(0);

@@ -1,5 +1,8 @@
 //! What model checks share: threads that make visits, one after the other.
 
+#[cfg(feature = "async")]
+pub(crate) mod tasks;
+
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::cell::UnsafeCell;
@@ -8,6 +11,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::fault::{Fault, with_fault};
+use crate::lock::{PooledPlatform, RawMutex, RawRwLock};
 
 /// A model with more interleavings than this is ended there: enough for the mistakes of the negative controls that it is to
 /// find. `FAIRLOCK_LOOM_DEEP`, which `scripts/model-check-deep` sets, is [`MANY`].
@@ -75,6 +79,69 @@ pub(crate) fn check<S: Scene>(
     };
     with_fault(fault, || builder.check(model));
     println!("{tried:?} interleavings");
+}
+
+/// A lock, and what it guards.
+pub(crate) struct Guarded<L> {
+    pub(crate) lock: L,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: `value` is touched under the lock only (loom checks that).
+unsafe impl<L: Sync> Sync for Guarded<L> {}
+// SAFETY: as above.
+unsafe impl<L: Send> Send for Guarded<L> {}
+
+impl<L> Guarded<L> {
+    pub(crate) fn new(lock: L) -> Self {
+        Self { lock, value: UnsafeCell::new(0) }
+    }
+
+    /// The calling thread has the lock.
+    pub(crate) fn change(&self) {
+        // SAFETY: nobody else has it (loom checks that).
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    /// How often it was changed. The calling thread has the lock, or nobody else is there.
+    pub(crate) fn seen(&self) -> u32 {
+        // SAFETY: nobody changes it (loom checks that).
+        self.value.with(|value| unsafe { *value })
+    }
+}
+
+impl<P: PooledPlatform> Guarded<RawMutex<P>> {
+    /// Changes the value if the lock was taken, and releases it; returns how often it did.
+    pub(crate) fn section(&self, taken: bool) -> u32 {
+        if taken {
+            self.change();
+            // SAFETY: just taken.
+            unsafe { self.lock.unlock() };
+        }
+        taken.into()
+    }
+}
+
+impl<P: PooledPlatform> Guarded<RawRwLock<P>> {
+    /// Looks at the value if the lock was taken to read it, and gives it up; returns how often the value was changed.
+    pub(crate) fn read(&self, taken: bool) -> u32 {
+        if taken {
+            self.seen();
+            // SAFETY: just taken.
+            unsafe { self.lock.unlock_read() };
+        }
+        0
+    }
+
+    /// The same if it was taken to write it.
+    pub(crate) fn write(&self, taken: bool) -> u32 {
+        if taken {
+            self.change();
+            // SAFETY: just taken.
+            unsafe { self.lock.unlock_write() };
+        }
+        taken.into()
+    }
 }
 
 /// Two owners of a lock: the last one drops it while the other may be on its way out of `unlock`.

@@ -50,7 +50,7 @@ const _: () = assert!(size_of::<RawMutex>() == 8 + size_of::<Id>());
 ///
 /// # Panics
 ///
-/// A thread that has to wait panics if the system has no memory for the queue. Nothing else panics. A panic while a guard is alive releases the mutex when it drops the guard;
+/// No method panics; if the system has no memory for the queue, threads look at the mutex from time to time. A panic while a guard is alive releases the mutex when it drops the guard;
 /// it is never poisoned. A guard is not `Send`, unless the feature `send_guard` is on. A forgotten
 /// guard keeps the mutex locked for ever.
 ///

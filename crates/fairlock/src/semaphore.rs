@@ -1,31 +1,40 @@
-//! Permits that threads take and give, in the order in which they ask.
+//! Permits that threads and tasks take and give, in the order in which they ask.
 //!
-//! A thread that cannot have its permits immediately queues in a ticket lock without batches. The
-//! holder of that lock is the *first*, and the only one that looks at the permits while anybody
-//! waits. So many small requests cannot keep a large one waiting.
+//! One word says how many permits are free, whether anybody waits, and which [slot](crate::lock::Slot) has the queue, as the word of a
+//! lock does. While nobody waits, one read-modify-write takes or gives permits. The rules of slots hold: R2 to R5 in `lock::slot` and
+//! `lock`. The slot goes back when the last waiter has left the queue.
 //!
-//! The first thread stores its name and the number it wants. Then one exchange looks at the permits
-//! for the last time and says that it sleeps. A thread that gives permits reads what the first
-//! stored before its own exchange, which fails if that was about another sleep. After the exchange
-//! the giver touches nothing but the record of the sleeping thread, as the thread that got the
-//! permits may drop the semaphore. All changes of the word are read-modify-writes, so a thread that
-//! takes permits with Acquire sees what all threads did that gave them with Release.
+//! # A waiter that is next
+//!
+//! The first one in the queue is *next*; while it waits, only it takes permits. So many small requests cannot keep a large one waiting.
+//! Permits are *offered* to it, and never granted: it takes them itself, when it runs or is polled (`comes`). An offer wakes it, and
+//! notes the time (`offer`). If it has not come a millisecond later, the one behind it is next, and it keeps its place, by the rule of
+//! `lock::late`. If all that wait are late, anybody may take permits.
+//!
+//! # Why no wake-up is lost
+//!
+//! All that happens to the queue is under the queue lock, and each such step ends with: if the waiter that is next could have its permits,
+//! it was woken since it looked last. A thread that gives permits sees in the same step whether somebody waits. If so, it takes the
+//! queue lock, and makes the offer. If not, the step in which somebody begins to wait comes later, and that one looks at the permits
+//! after it.
+//!
+//! A thread that has given permits touches the semaphore only under the queue lock, while somebody is queued there (R4): the thread that
+//! got the permits may have dropped it.
 
+#[cfg(feature = "async")]
+mod future;
+mod line;
 mod word;
 
 use core::fmt;
-use core::sync::atomic::Ordering;
 
-#[cfg(fairlock_loom)]
-use crate::platform::Atomic;
-use crate::platform::{Native, System};
-use crate::ticket::BatchedTicketLock;
-use crate::wait::{Thread, Wait, WaitContext, WaitError};
+use crate::lock::Raw;
+use crate::platform::Native;
+use crate::wait::{Wait, WaitError};
 
-use word::AtomicState;
-
-type AtomicU32 = <Native as System>::AtomicU32;
-type AtomicUsize = <Native as System>::AtomicUsize;
+#[cfg(feature = "async")]
+pub use future::AcquireFuture;
+use word::Permits;
 
 /// A number of permits, which threads take and give back. A thread waits if there are too few.
 ///
@@ -37,6 +46,10 @@ type AtomicUsize = <Native as System>::AtomicUsize;
 /// waiter if it asks at the instant at which that waiter begins to wait.) A waiter gets its permits
 /// as soon as there are enough and all waiters before it have theirs. Free permits reach the first
 /// waiter within a wake-up, 10 to 100 µs.
+///
+/// Nobody waits for a waiter that does not run. A thread that could have its permits, was woken, and does not run for 1 ms, as it is
+/// stopped or has no CPU, is passed by the waiter behind it. It keeps its place for the time when it runs. If all that wait are such
+/// threads, permits are free for all. The same holds for a task that is not polled.
 ///
 /// So each release that a thread waits for costs a wake-up. Use permits for things that take some
 /// time: connections, requests, large buffers. For sections of a microsecond use a
@@ -64,36 +77,20 @@ type AtomicUsize = <Native as System>::AtomicUsize;
 /// assert!(CONNECTIONS.try_acquire().is_some());
 /// ```
 pub struct Semaphore {
-    word: AtomicState,
-    /// Which thread sleeps, and how many permits it wants: valid while the word says that one does.
-    first: AtomicUsize,
-    wanted: AtomicU32,
-    /// Held by the first of those that wait.
-    queue: BatchedTicketLock<Native, 1>,
+    raw: Raw<Permits>,
 }
 
 impl Semaphore {
     /// A semaphore with `permits` free permits.
     #[cfg(not(fairlock_loom))]
     pub const fn new(permits: u32) -> Self {
-        use crate::platform::ConstZero;
-        Self {
-            word: AtomicState::new(permits),
-            first: ConstZero::ZERO,
-            wanted: ConstZero::ZERO,
-            queue: BatchedTicketLock::new_const(),
-        }
+        Self { raw: Raw(Permits::new(permits)) }
     }
 
     #[cfg(fairlock_loom)]
     #[doc(hidden)]
     pub fn new(permits: u32) -> Self {
-        Self {
-            word: AtomicState::new(permits),
-            first: Atomic::new(0),
-            wanted: Atomic::new(0),
-            queue: BatchedTicketLock::new(),
-        }
+        Self { raw: Raw(Permits::new(permits)) }
     }
 
     /// Takes a permit; blocks until it has it.
@@ -112,17 +109,16 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit if one is free and nobody waits; otherwise `None`. Never blocks.
+    /// Takes a permit if one is free and no waiter is in time; otherwise `None`. Never blocks.
     #[inline]
     pub fn try_acquire(&self) -> Option<SemaphorePermit<'_>> {
         self.try_acquire_many(1)
     }
 
-    /// Takes `count` permits if that many are free and nobody waits; otherwise `None`. Never blocks.
+    /// Takes `count` permits if that many are free and no waiter is in time; otherwise `None`. Never blocks.
     #[inline]
     pub fn try_acquire_many(&self, count: u32) -> Option<SemaphorePermit<'_>> {
-        let takes = !self.is_queued() && self.take(count);
-        takes.then(|| SemaphorePermit { semaphore: self, count })
+        self.take(count).then(|| SemaphorePermit { semaphore: self, count })
     }
 
     /// Takes `count` permits; gives up as `wait` says.
@@ -138,7 +134,7 @@ impl Semaphore {
         if let Some(permit) = self.try_acquire_many(count) {
             return Ok(permit);
         }
-        self.wait(count, &wait.begin())?;
+        line::wait(&self.raw, count, &wait.begin())?;
         Ok(SemaphorePermit { semaphore: self, count })
     }
 
@@ -156,96 +152,40 @@ impl Semaphore {
     /// than `u32::MAX` free permits.
     #[must_use]
     pub fn try_release(&self, count: u32) -> bool {
-        // Acquire, here and below: with "asleep" comes who sleeps.
-        let mut word = self.word.load(Ordering::Acquire);
-        loop {
-            let Some(mut next) = word.with_more(count) else { return false };
-            // Relaxed: these are of this sleep, if the exchange succeeds.
-            let wanted = self.wanted.load(Ordering::Relaxed);
-            let first = self.first.load(Ordering::Relaxed);
-            let wakes = word.is_asleep() && next.has(wanted);
-            if wakes {
-                next = next.awake();
-            }
-            match self.word.exchange(word, next) {
-                Ok(()) if wakes => {
-                    // SAFETY: the address of a thread's record, which is never freed.
-                    let first = unsafe { &*(first as *const Thread<Native>) };
-                    first.parker.unpark();
-                    return true;
-                }
-                Ok(()) => return true,
-                Err(now) => word = now,
-            }
+        // From here on the semaphore may be gone.
+        let semaphore = core::ptr::from_ref(&self.raw);
+        let Some(before) = self.raw.0.give(count) else { return false };
+        if before.has_waiters() {
+            line::given(semaphore, before);
         }
+        true
     }
 
     /// How many permits are free at this instant.
     pub fn available_permits(&self) -> u32 {
-        self.word.load(Ordering::Relaxed).permits()
+        self.raw.0.state().permits()
     }
 
-    /// Whether a thread waits at this instant, or has given up a moment ago.
+    /// Whether a thread or a task waits at this instant.
     pub fn has_waiters(&self) -> bool {
-        self.is_queued()
+        self.raw.here(self.raw.load()).has_waiters()
     }
 
-    #[inline]
-    fn is_queued(&self) -> bool {
-        self.queue.is_locked() || self.queue.is_contended()
-    }
-
-    #[cold]
-    fn wait(&self, count: u32, until: &WaitContext<'_, Native>) -> Result<(), WaitError> {
-        self.queue.lock_with(until.into())?;
-        let me = Native::thread();
-        let result = until.listed(me, || self.wait_first(count, me, until));
-        // SAFETY: taken above.
-        unsafe { self.queue.unlock() };
-        result
-    }
-
-    /// The wait of the thread that is first.
-    fn wait_first(
-        &self,
-        count: u32,
-        me: &'static Thread<Native>,
-        until: &WaitContext<'_, Native>,
-    ) -> Result<(), WaitError> {
-        let mut ended = until.expired(Native::now);
-        loop {
-            // After the end of the wait: its last act is a try.
-            if self.take(count) {
-                return Ok(());
-            }
-            if let Some(why) = ended {
-                return Err(why);
-            }
-            // Relaxed: published by the exchange below.
-            self.first.store(core::ptr::from_ref(me) as usize, Ordering::Relaxed);
-            self.wanted.store(count, Ordering::Relaxed);
-            let word = self.word.load(Ordering::Relaxed);
-            if word.has(count) || self.word.exchange(word, word.asleep()).is_err() {
-                continue;
-            }
-            ended = until.sleep(&me.parker, None);
-            // Others may take permits, until the next look finds too few. Acquire: a thread that
-            // gave some before this has read `first` and `wanted` before they are written again.
-            self.word.wake(Ordering::Acquire);
-        }
-    }
-
-    /// Takes the permits if they are there, and nobody sleeps for them.
+    /// Takes the permits if they are there, and no waiter is in time.
     #[inline]
     fn take(&self, count: u32) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while !word.is_asleep() && word.has(count) {
-            match self.word.exchange(word, word.with_fewer(count)) {
-                Ok(()) => return true,
-                Err(now) => word = now,
-            }
+        let raw = &self.raw;
+        raw.0.take(count) || raw.0.state().queue().has_waiters() && line::take_past_late(raw, count)
+    }
+}
+
+impl Drop for Semaphore {
+    #[inline]
+    fn drop(&mut self) {
+        // Only futures that were leaked are queued, or threads of the parent of a fork.
+        if self.raw.load().name() != 0 {
+            self.raw.give_slot_back();
         }
-        false
     }
 }
 
@@ -286,32 +226,4 @@ impl Drop for SemaphorePermit<'_> {
 mod semaphore_loom;
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
-mod tests {
-    use fairlock_testing::{join, scope, until};
-
-    use super::*;
-
-    #[test]
-    fn nobody_takes_permits_that_a_thread_sleeps_for() {
-        let semaphore = Semaphore::new(1);
-        let word = semaphore.word.load(Ordering::Relaxed);
-        assert!(semaphore.word.exchange(word, word.asleep()).is_ok());
-        assert!(!semaphore.take(1));
-        semaphore.word.wake(Ordering::Relaxed);
-        assert!(semaphore.take(1));
-    }
-
-    /// A thread that gives too few leaves the waiter asleep, and that known, for the one that gives the rest.
-    #[test]
-    fn permits_that_come_one_by_one_wake_a_thread_that_wants_several() {
-        let semaphore = &Semaphore::new(0);
-        scope(|s| {
-            let waiter = s.spawn(|| semaphore.acquire_many(3).count());
-            for _ in 0..3 {
-                until(|| semaphore.word.load(Ordering::Relaxed).is_asleep());
-                semaphore.release(1);
-            }
-            assert_eq!(join(waiter), 3);
-        });
-    }
-}
+mod tests;

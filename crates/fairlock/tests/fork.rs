@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairlock::{Condvar, Mutex, Policy, RwLock, RwLockExt};
+use fairlock::{Condvar, Mutex, Policy, RwLock, RwLockExt, Semaphore};
 use fairlock_testing::{alone, in_child, scope, until};
 
 const THREADS: usize = 3;
@@ -22,6 +22,7 @@ fn contend(sections: usize) {
     let rwlock = RwLock::new(0);
     // Has a slot from its first use to its end.
     let other = RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0);
+    let permits = Semaphore::new(2);
     let all_run = Barrier::new(THREADS);
     thread::scope(|s| {
         for _ in 0..THREADS {
@@ -35,6 +36,8 @@ fn contend(sections: usize) {
                     drop((count, written));
                     drop(rwlock.read());
                     *other.write() += 1;
+                    let _all = permits.acquire_many(2);
+                    thread::yield_now();
                 }
                 let mut count = mutex.lock();
                 condvar.notify_all();
@@ -48,7 +51,7 @@ fn contend(sections: usize) {
 #[test]
 fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
     alone(|| {
-        let (mutex, rwlock) = (Mutex::new(0), RwLock::new(0));
+        let (mutex, rwlock, permits) = (Mutex::new(0), RwLock::new(0), Semaphore::new(1));
         let (all_run, stop) = (Barrier::new(THREADS + 1), AtomicBool::new(false));
         scope(|s| {
             for _ in 0..THREADS {
@@ -57,6 +60,7 @@ fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
                     while !stop.load(Ordering::Relaxed) {
                         *mutex.lock() += 1;
                         *rwlock.write() += 1;
+                        drop(permits.acquire());
                         *RwLock::with_policy(Policy::DEFAULT.with_priorities(), 0).write() += 1;
                     }
                 });
@@ -129,15 +133,20 @@ fn a_mutex_of_a_child_serves_nobody_of_its_parent() {
 fn a_child_tries_locks_that_threads_of_the_parent_wait_for() {
     alone(|| {
         let (lock, mutex) = (&RwLock::new(0), &Mutex::new(0));
+        let permits = &Semaphore::new(2);
         scope(|s| {
-            let mut held = Some((lock.write(), mutex.lock()));
+            let mut held = Some((lock.write(), mutex.lock(), permits.acquire_many(2)));
+            s.spawn(|| drop(permits.acquire_many(2)));
             s.spawn(|| drop(lock.write()));
             s.spawn(|| drop(mutex.lock()));
             // SAFETY: only looked at.
             until(|| lock.has_waiters() && unsafe { mutex.raw() }.is_contended());
+            until(|| permits.has_waiters());
             in_child(|| {
-                let (written, locked) = held.take().unwrap();
-                drop(written);
+                let (written, locked, taken) = held.take().unwrap();
+                drop((written, taken));
+                assert!(permits.try_acquire_many(2).is_some() && !permits.has_waiters());
+                assert_eq!(permits.acquire_many(2).count(), 2);
                 fairlock::MutexGuard::unlock_fair(locked);
                 assert!(lock.try_read().is_some() && lock.try_write().is_some());
                 assert!(mutex.try_lock().is_some());

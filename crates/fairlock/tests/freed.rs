@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use fairlock::Policy;
 use fairlock::lock::RawRwLock;
 use fairlock::platform::{Heap, Native, PooledPlatform, Slots, System, WaitOutcome};
 use fairlock::ticket::{Adaptive, BatchSize, Fixed, TicketLock};
 use fairlock::wait::Thread;
+use fairlock::{Policy, Semaphore};
 use fairlock_testing::{rounds, until, within};
 
 /// This target, but a release that wakes another thread does not return before that one has
@@ -207,4 +207,16 @@ fn a_lock_held_for_writing_may_be_freed_by_its_next_owner() {
         is_waited_for: RawRwLock::has_waiters,
     };
     SEM.is_freed();
+}
+
+/// The thread that gets the last permit frees it, whether or not those that gave one before have returned.
+#[test]
+fn a_semaphore_may_be_freed_by_its_last_owner() {
+    const PERMITS: &Subject<Semaphore> = &Subject {
+        make: || Semaphore::new(1),
+        acquire: |semaphore| std::mem::forget(semaphore.acquire()),
+        release: |semaphore| semaphore.release(1),
+        is_waited_for: Semaphore::has_waiters,
+    };
+    PERMITS.is_freed_by_its_last_owner();
 }

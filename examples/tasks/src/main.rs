@@ -1,281 +1,177 @@
-//! Tasks at one lock: ours, tokio's, and threads beside them.
+//! Tasks at one lock: ours, and those that tasks use today; and threads beside them. Prints tables of Markdown, and each
+//! cell as it is measured on standard error.
 //!
-//! `cargo run --release --manifest-path examples/tasks/Cargo.toml [ROUNDS]`
+//! `cargo run --release --manifest-path examples/tasks/Cargo.toml [ROUNDS] [PART...]`
 //!
-//! Each figure is the median over rounds in which the locks take turns: so a busy machine does not favour one of them.
+//! A part is `free`, `mixed`, `mutex` or `rwlock`; or, of the last two, a number of tasks: 10, 1000 or 10000. Without parts all
+//! are measured: a quarter of an hour with 3 rounds. Each figure is the median over rounds in which the locks take turns, so a
+//! busy machine does not favour one of them.
 
-use std::hint::black_box;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
-use std::thread;
-use std::time::{Duration, Instant};
+mod free;
+mod locks;
+mod mixed;
+mod run;
 
-use fairlock::{Mutex, MutexAsyncExt};
-use tokio::runtime::Builder;
+use std::time::Duration;
 
-/// How long a cell is measured in each round.
-const CELL: Duration = Duration::from_millis(60);
+use locks::{
+    AsyncLock, AsyncLockRw, Fairlock, FairlockRw, Futures, Saa, SaaRw, Std, StdRw, Tokio, TokioRw,
+};
+use run::{Seen, Work, run};
 
-/// A lock that tasks take, and, if it can, threads.
-trait Lock: Default + Send + Sync + 'static {
-    const NAME: &'static str;
+type Run = fn(u32, usize, Work) -> Option<Seen>;
 
-    fn section(&self, work: &Work) -> impl Future<Output = Duration> + Send;
-}
+/// The first is ours, and the second tokio's.
+const MUTEXES: &[(&str, Run)] = &[
+    ("fairlock", run::<Fairlock>),
+    ("tokio", run::<Tokio>),
+    ("async-lock", run::<AsyncLock>),
+    ("futures", run::<Futures>),
+    ("saa", run::<Saa>),
+    ("std, spawn_blocking", run::<Std>),
+];
+const RWLOCKS: &[(&str, Run)] = &[
+    ("fairlock", run::<FairlockRw>),
+    ("tokio", run::<TokioRw>),
+    ("async-lock", run::<AsyncLockRw>),
+    ("saa", run::<SaaRw>),
+    ("std, spawn_blocking", run::<StdRw>),
+];
 
-/// What a task does.
-#[derive(Clone, Copy)]
-struct Work {
-    inside: Duration,
-    outside: Duration,
-    /// It lets others run while it has the lock.
-    awaits: bool,
-}
-
-fn busy(time: Duration) {
-    let began = Instant::now();
-    while began.elapsed() < time {
-        std::hint::spin_loop();
-    }
-}
-
-impl Work {
-    async fn inside(&self) {
-        busy(self.inside);
-        if self.awaits {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-impl Lock for Mutex<u64> {
-    const NAME: &'static str = "fairlock";
-
-    #[allow(clippy::await_holding_lock, reason = "tasks wait for it")]
-    async fn section(&self, work: &Work) -> Duration {
-        let began = Instant::now();
-        let mut guard = self.lock_async().await;
-        let waited = began.elapsed();
-        *guard += 1;
-        work.inside().await;
-        waited
-    }
-}
-
-impl Lock for tokio::sync::Mutex<u64> {
-    const NAME: &'static str = "tokio";
-
-    async fn section(&self, work: &Work) -> Duration {
-        let began = Instant::now();
-        let mut guard = self.lock().await;
-        let waited = began.elapsed();
-        *guard += 1;
-        work.inside().await;
-        waited
-    }
-}
-
-// ---- uncontended ----
-
-/// Nanoseconds that one call takes.
-fn each_ns(mut call: impl FnMut()) -> f64 {
-    const CALLS: u32 = 200_000;
-    let began = Instant::now();
-    (0..CALLS).for_each(|_| call());
-    began.elapsed().as_nanos() as f64 / f64::from(CALLS)
-}
-
-/// Polls a future that does not wait.
-fn ready<F: Future>(future: F) -> F::Output {
-    let mut context = Context::from_waker(Waker::noop());
-    match std::pin::pin!(future).poll(&mut context) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the lock is free"),
-    }
-}
-
-fn uncontended(rounds: usize) {
-    let (ours, std) = (Mutex::new(0_u64), std::sync::Mutex::new(0_u64));
-    let theirs = tokio::sync::Mutex::new(0_u64);
-    let mut times = [const { Vec::new() }; 4];
-    for _ in 0..rounds {
-        times[0].push(each_ns(|| *black_box(&ours).lock() += 1));
-        times[1].push(each_ns(|| *ready(black_box(&ours).lock_async()) += 1));
-        times[2].push(each_ns(|| *ready(black_box(&theirs).lock()) += 1));
-        times[3].push(each_ns(|| *black_box(&std).lock().unwrap() += 1));
-    }
-    let names = ["fairlock lock", "fairlock lock_async", "tokio lock", "std lock"];
-    println!("uncontended, ns a pair");
-    for (name, mut times) in names.into_iter().zip(times) {
-        println!("  {name:20} {:6.2}", median(&mut times));
-    }
-}
-
-fn median(values: &mut [f64]) -> f64 {
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-// ---- contended ----
-
-/// Sections a second, and the longest wait in ms.
-#[derive(Clone, Copy)]
-struct Seen {
+/// What was measured of one shape.
+struct Cell {
+    name: String,
+    /// Of ours.
     rate: f64,
-    longest_ms: f64,
+    /// Our rate, in those of the others.
+    ratios: Vec<f64>,
+    /// Waits of ours and of tokio's.
+    p999_ms: [f64; 2],
+    longest_ms: [f64; 2],
 }
 
-fn run<L: Lock>(tasks: usize, workers: usize, work: Work) -> Seen {
-    let runtime = Builder::new_multi_thread().worker_threads(workers).build().unwrap();
-    let (lock, ends) = (Arc::new(L::default()), Arc::new(AtomicBool::new(false)));
-    let (sections, longest) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let began = Instant::now();
-    let handles: Vec<_> = (0..tasks)
-        .map(|_| {
-            let (lock, ends) = (lock.clone(), ends.clone());
-            let (sections, longest) = (sections.clone(), longest.clone());
-            runtime.spawn(async move {
-                let (mut done, mut most) = (0_u64, Duration::ZERO);
-                while !ends.load(Ordering::Relaxed) {
-                    most = most.max(lock.section(&work).await);
-                    done += 1;
-                    busy(work.outside);
-                    // A task that never waits would keep its worker.
-                    if done % 64 == 0 {
-                        tokio::task::yield_now().await;
-                    }
-                }
-                sections.fetch_add(done, Ordering::Relaxed);
-                longest.fetch_max(most.as_nanos() as u64, Ordering::Relaxed);
-            })
-        })
-        .collect();
-    thread::sleep(CELL);
-    ends.store(true, Ordering::Relaxed);
-    let lasted = began.elapsed();
-    runtime.block_on(async {
-        for handle in handles {
-            handle.await.unwrap();
-        }
-    });
-    Seen {
-        rate: sections.load(Ordering::Relaxed) as f64 / lasted.as_secs_f64(),
-        longest_ms: longest.load(Ordering::Relaxed) as f64 / 1e6,
-    }
-}
-
-fn contended(rounds: usize) {
-    println!(
-        "tasks  workers  inside  awaits  outside  {:>10} {:>10}  ratio",
-        "fairlock/s", "tokio/s"
-    );
-    for (tasks, workers, awaits, outside) in [10, 1_000, 10_000]
-        .into_iter()
-        .flat_map(|tasks| [(tasks, 1), (tasks, 2)])
-        .flat_map(|(tasks, workers)| [(tasks, workers, false), (tasks, workers, true)])
-        .flat_map(|(tasks, workers, awaits)| {
-            [(tasks, workers, awaits, 0), (tasks, workers, awaits, 10)]
-        })
-    {
-        for inside in [50, 1_000, 100_000].map(Duration::from_nanos) {
-            let work = Work { inside, outside: inside * outside, awaits };
-            let mut seen = [const { Vec::new() }; 2];
-            for _ in 0..rounds {
-                seen[0].push(run::<Mutex<u64>>(tasks, workers, work));
-                seen[1].push(run::<tokio::sync::Mutex<u64>>(tasks, workers, work));
+impl Cell {
+    fn measure(
+        locks: &[(&str, Run)],
+        tasks: u32,
+        workers: usize,
+        work: Work,
+        rounds: usize,
+    ) -> Self {
+        let mut seen = vec![Vec::new(); locks.len()];
+        for _ in 0..rounds {
+            for (seen, (_, run)) in seen.iter_mut().zip(locks) {
+                seen.extend(run(tasks, workers, work));
             }
-            let rates = |seen: &Vec<Seen>| seen.iter().map(|seen| seen.rate).collect::<Vec<_>>();
-            let waits = |seen: &Vec<Seen>| seen.iter().map(|s| s.longest_ms).collect::<Vec<_>>();
-            let [ours, theirs] = seen.each_ref().map(rates);
-            let mut ratios: Vec<_> = ours.iter().zip(&theirs).map(|(o, t)| o / t).collect();
-            let [mut our_rates, mut their_rates] = [ours, theirs];
-            let [mut our_waits, mut their_waits] = seen.each_ref().map(waits);
-            println!(
-                "{tasks:5}  {workers:7}  {inside:6?}  {awaits:6}  {outside:6}x  {:10.0} {:10.0}  {:5.2}   longest ms {:.2} {:.2}",
-                median(&mut our_rates),
-                median(&mut their_rates),
-                median(&mut ratios),
-                median(&mut our_waits),
-                median(&mut their_waits),
-            );
         }
-    }
-}
-
-// ---- threads and tasks at one lock ----
-
-fn mixed() {
-    println!(
-        "threads and tasks at one lock, 1 us inside: sections/s of a thread, of a task; longest waits in ms"
-    );
-    for (threads, tasks) in [(1, 10), (2, 2), (4, 1), (8, 100)] {
-        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let (lock, ends) = (Arc::new(Mutex::new(0_u64)), Arc::new(AtomicBool::new(false)));
-        let work =
-            Work { inside: Duration::from_micros(1), outside: Duration::ZERO, awaits: false };
-        let counts: Arc<[AtomicU64; 4]> = Arc::default();
-        let note = |counts: &[AtomicU64; 4], side: usize, done: u64, most: Duration| {
-            counts[side].fetch_add(done, Ordering::Relaxed);
-            counts[side + 2].fetch_max(most.as_nanos() as u64, Ordering::Relaxed);
+        let ratio = |others: &Vec<Seen>| {
+            median(seen[0].iter().zip(others).map(|(own, other)| own.rate / other.rate))
         };
-        let handles: Vec<_> = (0..tasks)
-            .map(|_| {
-                let (lock, ends, counts) = (lock.clone(), ends.clone(), counts.clone());
-                runtime.spawn(async move {
-                    let (mut done, mut most) = (0, Duration::ZERO);
-                    while !ends.load(Ordering::Relaxed) {
-                        most = most.max(lock.section(&work).await);
-                        done += 1;
-                        if done % 64 == 0 {
-                            tokio::task::yield_now().await;
-                        }
-                    }
-                    note(&counts, 0, done, most);
-                })
-            })
-            .collect();
-        thread::scope(|s| {
-            for _ in 0..threads {
-                s.spawn(|| {
-                    let (mut done, mut most) = (0, Duration::ZERO);
-                    while !ends.load(Ordering::Relaxed) {
-                        let began = Instant::now();
-                        let mut guard = lock.lock();
-                        most = most.max(began.elapsed());
-                        *guard += 1;
-                        busy(work.inside);
-                        drop(guard);
-                        done += 1;
-                    }
-                    note(&counts, 1, done, most);
-                });
-            }
-            thread::sleep(CELL * 5);
-            ends.store(true, Ordering::Relaxed);
-        });
-        runtime.block_on(async {
-            for handle in handles {
-                handle.await.unwrap();
-            }
-        });
-        let seconds = (CELL * 5).as_secs_f64();
-        let [by_tasks, by_threads, task_ns, thread_ns] =
-            counts.each_ref().map(|count| count.load(Ordering::Relaxed) as f64);
-        println!(
-            "  {threads} threads, {tasks:3} tasks: {:9.0} {:9.0}; {:.2} {:.2}",
-            by_threads / seconds / f64::from(threads),
-            by_tasks / seconds / f64::from(tasks),
-            thread_ns / 1e6,
-            task_ns / 1e6,
+        let of_two =
+            |show: fn(&Seen) -> f64| [0, 1].map(|at: usize| median(seen[at].iter().map(show)));
+        let cell = Self {
+            name: format!(
+                "{tasks} tasks, {workers} workers, {:?} inside{}, {:?} outside, {} % reads",
+                work.inside,
+                if work.awaits { " and an await" } else { "" },
+                work.outside,
+                work.reads,
+            ),
+            rate: median(seen[0].iter().map(|seen| seen.rate)),
+            ratios: seen[1..].iter().map(ratio).collect(),
+            p999_ms: of_two(|seen| seen.p999_ms),
+            longest_ms: of_two(|seen| seen.longest_ms),
+        };
+        let ratios: Vec<String> = cell.ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
+        eprintln!(
+            "{}: {:.1} k/s, ratios {}; p99.9 {:.2} ms (tokio {:.2}), longest {:.2} ({:.2})",
+            cell.name,
+            cell.rate / 1e3,
+            ratios.join(" "),
+            cell.p999_ms[0],
+            cell.p999_ms[1],
+            cell.longest_ms[0],
+            cell.longest_ms[1],
         );
+        cell
+    }
+
+    fn waits_longer(&self) -> bool {
+        let longer = |[own, tokio]: [f64; 2]| own > tokio + 2.0;
+        longer(self.p999_ms) || longer(self.longest_ms)
+    }
+}
+
+/// A row for so many tasks, workers and reads: over sections of three lengths, with and without an await, and with and
+/// without work outside.
+fn contended(locks: &[(&str, Run)], sizes: &[u32], reads: &[u32], rounds: usize) {
+    let heads: Vec<String> = locks[1..].iter().map(|(name, _)| format!(" {name} |")).collect();
+    println!("| tasks | workers | reads |{} waits longer than tokio's + 2 ms |", heads.concat());
+    println!("|--:|--:|--:|{}--:|", "--:|".repeat(heads.len()));
+    let mut all = Vec::new();
+    for &reads in reads {
+        for (&tasks, workers) in sizes.iter().flat_map(|tasks| [(tasks, 1), (tasks, 2)]) {
+            let mut cells = Vec::new();
+            for inside in [50, 1_000, 100_000].map(Duration::from_nanos) {
+                for (awaits, outside) in [(false, 0), (false, 10), (true, 0), (true, 10)] {
+                    let work = Work { inside, outside: inside * outside, awaits, reads };
+                    cells.push(Cell::measure(locks, tasks, workers, work, rounds));
+                }
+            }
+            let against = |other: usize| {
+                let mut ratios: Vec<f64> =
+                    cells.iter().map(|cell| cell.ratios[other]).filter(|r| !r.is_nan()).collect();
+                ratios.sort_by(f64::total_cmp);
+                format!(
+                    " {:.2} ({:.2} to {:.2}) |",
+                    median(ratios.clone()),
+                    ratios[0],
+                    ratios[ratios.len() - 1]
+                )
+            };
+            let ratios: String = (0..heads.len()).map(against).collect();
+            let longer = cells.iter().filter(|cell| cell.waits_longer()).count();
+            println!("| {tasks} | {workers} | {reads} % |{ratios} {longer} of {} |", cells.len());
+            all.extend(cells);
+        }
+    }
+    all.sort_by(|a, b| a.ratios[0].total_cmp(&b.ratios[0]));
+    println!("\nFurthest behind tokio:\n");
+    for cell in &all[..all.len().min(5)] {
+        println!("- {}: {:.2}, {:.1} k/s", cell.name, cell.ratios[0], cell.rate / 1e3);
     }
 }
 
 fn main() {
-    let rounds = std::env::args().nth(1).map_or(3, |rounds| rounds.parse().expect("ROUNDS"));
-    println!("{}, {}", <Mutex<u64> as Lock>::NAME, <tokio::sync::Mutex<u64> as Lock>::NAME);
-    uncontended(rounds.max(9));
-    mixed();
-    contended(rounds);
+    let mut parts: Vec<String> = std::env::args().skip(1).collect();
+    let is_rounds =
+        parts.first().is_some_and(|first| first.parse::<usize>().is_ok_and(|rounds| rounds < 10));
+    let rounds = if is_rounds { parts.remove(0).parse().unwrap() } else { 3 };
+    let sizes: Vec<u32> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+    parts.retain(|part| part.parse::<u32>().is_err());
+    let sizes = if sizes.is_empty() { vec![10, 1_000, 10_000] } else { sizes };
+    let wants = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if wants("free") {
+        free::free(rounds.max(9));
+    }
+    if wants("mutex") {
+        println!(
+            "\nMutex: sections a second of ours / theirs, median of 12 shapes (least to most)\n"
+        );
+        contended(MUTEXES, &sizes, &[0], rounds);
+    }
+    if wants("rwlock") {
+        println!("\nRwLock: likewise\n");
+        contended(RWLOCKS, &sizes, &[0, 90, 99], rounds);
+    }
+    if wants("mixed") {
+        println!("\nThreads and tasks at one mutex, 1 us inside, nothing outside\n");
+        mixed::mixed(rounds);
+    }
 }

@@ -100,7 +100,7 @@ static void *end_heap(void *unused) {
 int main(void) {
     static void *(*const ways[])(void *) = {write_rwlock, read_rwlock, write_named, lock_mutex,
                                             wait_sem,     lock_range,  wait_cond};
-    static fairlock_sem_t many[20000];
+    static fairlock_mutex_t many[20000];
     static fairlock_rwlock_t locks[1000];
     fairlock_range_t range = FAIRLOCK_RANGE_INIT;
     watchdog();
@@ -131,7 +131,7 @@ int main(void) {
 
     end_heap(NULL);
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
-        GIVES(0, fairlock_sem_init(&many[i], 1));
+        GIVES(0, fairlock_mutex_init(&many[i], 8));
     for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
         GIVES(0, fairlock_rwlock_set_name(&locks[i], "one of many"));
         GIVES(0, fairlock_rwlock_read(&locks[i]));

@@ -1,4 +1,4 @@
-// What clang's -Wthread-safety knows of the locks. With WRONG, a number, also one use that it must report.
+// What clang's -Wthread-safety knows of the locks. With WRONG also uses that it must report, each of them.
 #include "fairlock.hpp"
 
 static fairlock::shared_mutex shared;
@@ -9,6 +9,37 @@ static fairlock::recursive_mutex recursive;
 static int nested FAIRLOCK_THREAD_SAFETY(guarded_by(recursive));
 
 static void count() FAIRLOCK_THREAD_SAFETY(requires_capability(exclusive)) { counter++; }
+
+#ifdef WRONG
+void without_the_lock() { counter++; } // wrong
+void written_as_a_reader() {           // wrong
+    fairlock::shared_lock_guard guard(shared);
+    read_often++;
+}
+void not_given_up() { // wrong
+    exclusive.lock();
+}
+void given_up_twice() { // wrong
+    shared.lock();
+    shared.unlock();
+    shared.unlock();
+}
+void whether_it_was_taken_is_not_asked() { // wrong
+    static_cast<void>(exclusive.try_lock_until(std::chrono::steady_clock::now()));
+    count();
+}
+void given_up_as_a_writer() { // wrong
+    shared.lock_shared();
+    shared.unlock();
+}
+void written_after_it_was_downgraded() { // wrong
+    shared.lock();
+    shared.unlock_and_lock_shared();
+    read_often++;
+    shared.unlock_shared();
+}
+void nested_without_the_lock() { nested++; } // wrong
+#endif
 
 int main() {
     using namespace std::chrono;
@@ -51,31 +82,5 @@ int main() {
     nested++;
     recursive.unlock();
 
-#ifndef WRONG
-#elif WRONG == 1 // without the lock
-    counter++;
-#elif WRONG == 2 // written while it is only read
-    fairlock::shared_lock_guard guard(shared);
-    read_often++;
-#elif WRONG == 3 // not given up
-    exclusive.lock();
-#elif WRONG == 4 // given up twice
-    shared.lock();
-    shared.unlock();
-    shared.unlock();
-#elif WRONG == 5 // whether it was taken is not asked
-    static_cast<void>(exclusive.try_lock_until(steady_clock::now()));
-    count();
-#elif WRONG == 6 // given up as a writer
-    shared.lock_shared();
-    shared.unlock();
-#elif WRONG == 7 // still written after it was downgraded
-    shared.lock();
-    shared.unlock_and_lock_shared();
-    read_often++;
-    shared.unlock_shared();
-#elif WRONG == 8
-    nested++;
-#endif
     return seen == 5 ? 0 : 1;
 }

@@ -69,8 +69,8 @@ impl Makings<'_> {
         let mut cells = Vec::new();
         for threads in threads_of(part, flags)? {
             for case in self.cases() {
-                let chosen = !flags.threads.is_empty();
-                if part.workload == Workload::Condvar && !condvar::runs_with(case, threads, chosen)
+                if part.workload == Workload::Condvar
+                    && !condvar::runs_with(case, threads, &flags.threads)
                 {
                     continue;
                 }
@@ -194,9 +194,7 @@ fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
 fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
     match (part.workload, case) {
         (_, Case::Chunks) => vec![0],
-        (Workload::ReaderSpin | Workload::ReadMostly | Workload::Batch, _) => {
-            or_default(&flags.cs_load, part.cs_loads)
-        }
+        (Workload::ReaderSpin | Workload::Batch, _) => or_default(&flags.cs_load, part.cs_loads),
         _ => part.cs_loads.to_vec(),
     }
 }
@@ -206,8 +204,8 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
         Workload::Handoff | Workload::Batch | Workload::Condvar => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
-        // Every thread both reads and writes; in `uncontended` the only thread does one of the two.
-        Workload::Uncontended | Workload::ReadMostly => (threads, threads),
+        // The only thread does one of the two.
+        Workload::Uncontended => (threads, threads),
         Workload::Range
         | Workload::Think
         | Workload::Spread

@@ -27,7 +27,7 @@ use program::Program;
 /// What to report on, and as what.
 #[derive(Args)]
 pub struct ReportFlags {
-    /// Results: files of `bench --json`, `sim --json`, `run --json` or `run --stats`; or records that FAIRLOCK_PROFILE
+    /// Results: files of `bench --json`, `sim --json`, `run --json`; or records that FAIRLOCK_PROFILE
     /// made, or a folder with such records
     #[arg(value_name = "RESULT.json", required = true)]
     pub results: Vec<PathBuf>,

@@ -11,15 +11,13 @@ use crate::cell::Workload::{
     self, Batch, Condvar, Handoff, Idle, Range, ReaderSpin, Spread, Think,
 };
 use crate::flags::{OfSome, ProgramFlags};
-use crate::locks::custom::Sweep;
 use crate::names;
 use crate::row::runs::MOST_RUNS;
 use crate::units::lasting;
 
 /// The flags that choose cells: a real run has its own.
-const CHOICES: [&str; 12] = [
+const CHOICES: [&str; 11] = [
     "locks",
-    "sweep",
     "threads",
     "overcommit",
     "cs_load",
@@ -47,11 +45,6 @@ pub struct SimFlags {
     #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',',
           value_parser = names::simulated_lock(), hide_possible_values = true)]
     pub locks: Vec<String>,
-    /// Policies that differ in one parameter, which doubles from the first value to the last:
-    /// handoff_after=0.5ms..16ms; of the default's discipline unless --locks names others, or another is
-    /// named: published:handoff_after=0.5ms..16ms
-    #[arg(long, value_name = "PARAMETER=FROM..TO")]
-    pub sweep: Option<Sweep>,
     /// Thread counts; default: as published
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,

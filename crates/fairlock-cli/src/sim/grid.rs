@@ -179,10 +179,9 @@ pub fn cell(workload: Workload, case: Case, sides: (usize, usize), secs: f64) ->
 }
 
 fn condvars(flags: &SimFlags) -> Vec<Cell> {
-    let chosen = !flags.threads.is_empty();
     let threads = or_default(&flags.threads, &condvar::THREADS);
     let all = condvar::CASES.into_iter().flat_map(|case| threads.iter().map(move |&n| (case, n)));
-    all.filter(|&(case, n)| condvar::runs_with(case, n, chosen))
+    all.filter(|&(case, n)| condvar::runs_with(case, n, &flags.threads))
         .map(|(case, n)| cell(Workload::Condvar, case, (0, n), 0.1))
         .collect()
 }

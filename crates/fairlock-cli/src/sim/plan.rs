@@ -63,10 +63,6 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         grids.extend(grid::of_scenario());
     }
     let locks = custom::rejoined(&flags.locks);
-    let locks = match &flags.sweep {
-        Some(sweep) => custom::swept(locks, sweep),
-        None => locks,
-    };
     let flags = &SimFlags { locks, ..flags.clone() };
     check(flags)?;
     if let Some(real) = real {

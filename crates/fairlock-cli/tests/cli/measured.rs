@@ -123,7 +123,7 @@ fn why_waits_were_long_is_said_of_waits_that_were_measured() {
 
 #[test]
 fn json_has_the_documented_schema() {
-    let args = ["bench", "handoff", "reader-spin", "read-mostly", "--locks", "std,parking_lot"];
+    let args = ["bench", "handoff", "reader-spin", "--locks", "std,parking_lot"];
     let args = [&args[..], &TINY, &["--cs-load", "1,20"]].concat();
     let document = run_json_until_measured(&args, |row| row["workload"] == "handoff");
     assert_eq!(document["schema"], "fairlock/1");
@@ -161,7 +161,6 @@ fn json_has_the_documented_schema() {
         let is_comparable = alone.clone().all(|other| other["ops_per_s"].as_f64() > Some(0.0));
         assert_eq!((alone.count(), row["balance_score"].is_number()), (2, is_comparable), "{row}");
     }
-    assert_eq!(rows(&document, "workload", "read-mostly").len(), 2 * 2 * 3);
 }
 
 #[test]

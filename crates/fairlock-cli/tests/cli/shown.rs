@@ -63,7 +63,7 @@ fn nothing_is_wider_than_the_terminal_and_a_pipe_has_all() {
     let locks = "fairlock:reader_spin_always,fairlock:range_fifo,parking_lot_0.12:fair";
     let tiny = ["--secs", "0.01", "--runs", "1", "--locks", locks, "--shape", "disjoint"];
     let few = ["--threads", "2,4", "--cs-load", "1,20", "--overcommit", "1", "--section", "100"];
-    let bench = ["handoff", "reader-spin", "uncontended", "read-mostly", "batch", "range"];
+    let bench = ["handoff", "reader-spin", "uncontended", "batch", "range"];
     let bench =
         [&["bench"][..], &bench, &tiny, &few, &["--held", "0,4096", "--reads", "60"]].concat();
     let sim = ["sim", "all", "--quick", "--duration", "1ms"];

@@ -50,7 +50,7 @@ fn completed(line: &str) -> Vec<String> {
 #[test]
 fn completions_know_workloads_and_locks() {
     assert_eq!(completed("fairlock sim h"), ["handoff"]);
-    assert_eq!(completed("fairlock bench handoff read"), ["reader-spin", "read-mostly"]);
+    assert_eq!(completed("fairlock bench handoff read"), ["reader-spin"]);
     assert!(completed("fairlock bench --locks fa").contains(&"fairlock:rwlock".to_owned()));
     assert!(!completed("fairlock sim --locks p").contains(&"parking_lot".to_owned()));
     assert_eq!(completed("fairlock torture --locks rwsem:so"), ["soon"]);

@@ -26,9 +26,8 @@ use crate::process::mutex::Mutex;
 use crate::process::real::Time;
 use crate::process::word::{CondFlags, Count};
 use crate::profile::{self, Of};
-use crate::registry::nap;
 use crate::thread::cancel::{Deferred, whole};
-use crate::thread::{Preload, jump};
+use crate::thread::{Preload, jump, nap};
 use crate::waiters::{Queue, Waiter};
 
 /// The program's condition variable.

@@ -22,12 +22,12 @@
 
 use core::ffi::c_int;
 
+use fairlock::lock::RawRwLock;
 use fairlock::platform::System;
 
 use crate::process::word::Count;
-use crate::registry::{Slot, nap};
-use crate::thread::Preload;
-use crate::word::Turns;
+use crate::thread::{Preload, nap};
+use crate::word::{Still, Turns};
 
 /// `PTHREAD_RWLOCK_PREFER_READER_NP`: the default, for which nobody has to ask.
 pub(super) const PREFER_READER: c_int = 0;
@@ -83,13 +83,12 @@ pub(super) fn wait_for_announced(announced: &Count, queued: impl Fn() -> bool) {
 /// the time since a writer last got in or began to wait, or since a thread that waits in no queue came.
 pub(super) const GRACE_NS: u64 = 50_000_000;
 
-/// Whether a reader that cannot get in behind the writers that wait may join those inside.
-pub(super) fn may_pass(slot: &Slot, turns: &Turns) -> bool {
+/// Whether a reader that cannot get in behind the writers that wait for `lock` may join those inside.
+pub(super) fn may_pass(lock: &RawRwLock<Preload>, still: &Still, turns: &Turns) -> bool {
     let now = Preload::now();
-    let still = slot.still.note(turns, now);
+    let still = still.note(turns, now);
     still >= GRACE_NS
-        && slot
-            .sem()
+        && lock
             .first_writer_since()
             .is_some_and(|arrived| is_open(still.min(now.saturating_sub(arrived))))
 }

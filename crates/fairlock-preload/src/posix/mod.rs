@@ -11,35 +11,30 @@ pub(crate) mod observed;
 mod symbols;
 pub(crate) mod until;
 
-use core::convert::identity;
 use core::ffi::c_int;
 use core::hint::assert_unchecked;
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::lock::VisibleReaders;
+use fairlock::lock::{InOneStep, RawRwLock};
 use fairlock::platform::System;
 use fairlock::wait::WaitError;
 use fairlock_profile::layout::{self, side};
-use libc::{CLOCK_REALTIME, EAGAIN, EBUSY, EDEADLK, clockid_t, pthread_rwlock_t};
-
-use self::enter::{
-    Inflatable, Inside, timed, try_write_slot, wait_to_write, wait_until, write_fast,
+use libc::{
+    CLOCK_REALTIME, EAGAIN, EBUSY, ECANCELED, EDEADLK, ETIMEDOUT, clockid_t, pthread_rwlock_t,
 };
+
+use self::enter::{Ours, wait_by, wait_until};
 use self::kind::Kind;
 use self::until::{LATEST, Until};
-use crate::head::{Entry, Exit};
 use crate::process::real::{Rwlock, Time};
 use crate::process::word::Count;
 use crate::process::{config, real};
 use crate::profile::{self, Of, Target};
-use crate::registry::{self, Head, Slot};
-use crate::thread::Preload;
-use crate::thread::cancel::whole;
-use crate::thread::{self, Recorded, State};
-use crate::visible::VISIBLE;
-use crate::word::{Form, Turns};
+use crate::thread::cancel::{self, whole};
+use crate::thread::{self, Preload, Recorded, State, jump, nap};
+use crate::word::{Form, Still, Turns};
 
 /// How long a thread that waits awake keeps its CPU to itself, before it lets others run; five looks.
 /// In ns; compared with the time since the thread came.
@@ -63,10 +58,12 @@ unsafe fn if_aligned<'a, T>(address: *const T) -> Option<&'a T> {
 #[repr(C)]
 pub(crate) struct Lock {
     /// `__readers` and `__writers`.
-    head: Head,
+    raw: RawRwLock<Preload>,
     /// A [`Form`], as a hint. (`__wrphase_futex`)
     form: AtomicU32,
-    _futexes: [u32; 3],
+    _writers_futex: u32,
+    /// (`__pad3` and `__pad4`)
+    still: Still,
     /// `__cur_writer`. Only the writer itself stores or clears its own number.
     writer: AtomicU32,
     /// `__shared`: not zero if the lock is used by several processes.
@@ -74,7 +71,7 @@ pub(crate) struct Lock {
     /// How many writers that come first are in the queue or on their way to it: from the moment in
     /// which they found the lock taken, no reader gets in before them. (`__rwelision` and padding)
     announced: Count,
-    /// Counts the writers that got into the inflated lock.
+    /// Counts the writers that did not find the lock free and unused.
     turns: Turns,
     _padding: u32,
     /// The kind. (`__flags`)
@@ -83,22 +80,11 @@ pub(crate) struct Lock {
 
 const _: () = assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
 
-impl Inflatable for Lock {
+impl Ours for Lock {
     type Program = pthread_rwlock_t;
 
     fn is_ours(&self) -> bool {
         self.shared == 0 && config::serves(config::Kind::Rwlock)
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn inflate(&self) -> Option<&'static Slot> {
-        let slot = registry::inflate(&self.head, self.address(), config::Kind::Rwlock)?;
-        // The caller is not inside yet, or still is: the lock stays.
-        self.form.store(Form::INFLATED.0, Ordering::Relaxed);
-        Some(slot)
     }
 }
 
@@ -125,11 +111,11 @@ impl Lock {
 
     // ---- uncontended: as few instructions as possible ----
 
-    /// Reads a thin lock, if nothing is special. (Then nobody writes it, this thread included.)
+    /// Reads a free lock, if nothing is special. (Then nobody writes it, this thread included.)
     #[inline(always)]
     pub(crate) fn read_fast(&self) -> bool {
         let held = &thread::state().held;
-        let taken = held.has_room() && self.seems_thin() && self.head.read_fast();
+        let taken = held.has_room() && self.seems_plain() && self.in_one_step().read();
         if taken {
             held.push_in_room(self.address());
         }
@@ -139,23 +125,25 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn write_fast(&self) -> bool {
         let me = thread::state();
-        let taken = me.plain.get() && self.seems_thin() && self.head.write_fast();
+        let taken = me.plain.get() && self.seems_plain() && self.in_one_step().write();
         if taken {
             self.set_writer(me.tid.get());
         }
         taken
     }
 
-    /// Leaves a thin lock: one that this thread writes, or the last one that it came to read.
+    /// Leaves a lock that nobody waits for: one that this thread writes, or the last one that it came to read.
     #[inline(always)]
     pub(crate) fn unlock_fast(&self) -> bool {
         let me = thread::state();
-        if !me.plain.get() || !self.seems_thin() {
+        if !me.plain.get() || !self.seems_plain() {
             return false;
         }
         // As soon as the lock is given up below, it may be gone.
         if me.held.is_last(self.address()) {
-            let left = self.head.leave_read_fast(|| !me.meets_many());
+            // SAFETY: the program gives up a read of this lock. One that it does not have is its mistake: only its own data
+            // depend on the lock.
+            let left = unsafe { self.in_one_step().unlock_read() };
             if left {
                 me.held.remove_last();
             }
@@ -163,61 +151,60 @@ impl Lock {
         }
         if self.is_writer(me) {
             self.set_writer(0);
-            return self.head.leave_write_fast();
+            // SAFETY: this thread writes it.
+            return unsafe { self.in_one_step().unlock_write() };
         }
         false
     }
 
-    /// Reads a lock whose readers are visible, if nothing is special.
+    /// Reads a lock whose readers are visible, or in which others read, if nothing is special.
     #[inline(always)]
-    pub(crate) fn read_visibly(&self) -> bool {
-        let (me, address) = (thread::state(), self.address());
-        // The name first: where the lock has none, that costs its readers least.
-        let taken = self.name().is_some_and(|(slot, name)| {
-            let is_named = || slot.name() == Some(name);
-            // SAFETY: `change_shown` has the thread's record, and lets no signal handler in.
-            let enter = |thread| unsafe { VisibleReaders::enter(thread, address, name, is_named) };
-            slot.note_use();
-            me.held.has_room()
-                && me.change_shown(|thread| Some(enter(thread))).is_some_and(identity)
-        });
+    pub(crate) fn read_beside(&self) -> bool {
+        let me = thread::state();
+        if !me.held.has_room() || self.shared != 0 {
+            return false;
+        }
+        let taken = match self.form() {
+            Form::VISIBLE => self.raw.read_shown(),
+            Form::PLAIN => self.read_counted(me),
+            _ => false,
+        };
         if taken {
-            me.held.push_in_room(address);
+            me.held.push_in_room(self.address());
         }
         taken
     }
 
-    /// Leaves such a lock, if this thread came to read it last.
+    #[inline(always)]
+    fn read_counted(&self, me: &State) -> bool {
+        me.watches.set(self.kind() != Kind::Writers);
+        Preload::thread_hint() != 0 && self.in_one_step().read_beside()
+    }
+
+    /// Leaves a lock whose readers are visible, if this thread came to read it last.
     #[inline(always)]
     pub(crate) fn unlock_visibly(&self) -> bool {
-        let (me, address) = (thread::state(), self.address());
-        let left = self.name().is_some_and(|(_, name)| {
-            // SAFETY: as above; and the program gives up a read of the lock that has the name.
-            let leave = |thread| unsafe { VISIBLE.leave(thread, address, name) };
-            me.plain.get()
-                && me.held.is_last(address)
-                && me.change_shown(leave).is_some_and(identity)
-        });
+        let me = thread::state();
+        let left = me.plain.get()
+            && self.shared == 0
+            && me.held.is_last(self.address())
+            // SAFETY: as in `unlock_fast`.
+            && unsafe { self.raw.unlock_shown() };
         if left {
             me.held.remove_last();
         }
         left
     }
 
-    /// Whether the lock is ours, and perhaps thin.
     #[inline(always)]
-    fn seems_thin(&self) -> bool {
-        self.shared | self.form().0 == 0
+    fn in_one_step(&self) -> InOneStep<'_, Preload> {
+        InOneStep::of(&self.raw)
     }
 
-    /// The slot of a lock that is visible, and what its readers show.
+    /// Whether the lock is ours, and perhaps free.
     #[inline(always)]
-    fn name(&self) -> Option<(&'static Slot, u64)> {
-        if self.shared != 0 || self.form() != Form::VISIBLE {
-            return None;
-        }
-        let slot = self.head.certain_slot(self.address())?;
-        Some((slot, slot.name()?))
+    fn seems_plain(&self) -> bool {
+        self.shared | self.form().0 == 0
     }
 
     /// Relaxed: a hint.
@@ -241,126 +228,211 @@ impl Lock {
     // ---- in general ----
 
     pub(crate) fn read(&self, until: &Until) -> Result<(), c_int> {
-        let me = thread::enter();
+        let me = self.enter();
         if self.is_writer(me) {
             return Err(EDEADLK);
         }
         self.wait_for_announced(me);
-        let entry = self.wait_to_enter(me, Head::read, until);
-        let take = |slot: &_, until: &_| self.read_slot(slot, me, until);
-        self.note_read(me, self.wait_inside(me, entry, Head::read, until, take))
+        let again = self.reads_already(me);
+        let preferred = self.kind().priority_if(Kind::Readers);
+        let taken = me.with_more_priority(preferred, || {
+            if again || preferred > 0 {
+                match self.attempt_to_read(again) {
+                    // `again` may be wrong, if another thread has released what this one took: then
+                    // it waits.
+                    Err(EBUSY) => {}
+                    taken => return taken,
+                }
+            }
+            let attempt = || self.attempt_to_read(again);
+            self.wait(until, attempt, || match self.kind() {
+                Kind::Fair => until.wait(|deadline| self.read_fairly(deadline)),
+                _ => until.wait(|deadline| self.raw.read_with(wait_until(deadline))),
+            })
+        });
+        // SAFETY: it is taken.
+        self.unless_given_up(taken, || unsafe { self.raw.unlock_read() })?;
+        self.note_read(me);
+        Ok(())
     }
 
     pub(crate) fn try_read(&self) -> Result<(), c_int> {
-        let me = thread::enter();
-        if self.are_announced() && !self.reads_already(me) {
+        let me = self.enter();
+        if !self.seems_plain() || !self.in_one_step().read() {
+            self.try_to_read(me)?;
+        }
+        self.note_read(me);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn try_to_read(&self, me: &State) -> Result<(), c_int> {
+        let again = self.reads_already(me);
+        if self.are_announced() && !again {
             return Err(EBUSY);
         }
-        let entry = self.enter(me, Head::read);
-        self.note_read(me, self.inside(entry, false, |slot| self.try_read_slot(slot, me)))
+        let preferred = self.kind().priority_if(Kind::Readers);
+        match me.with_more_priority(preferred, || self.attempt_to_read(again)) {
+            Err(EBUSY) if self.kind() == Kind::Fair && self.passes() => Ok(()),
+            taken => taken,
+        }
+    }
+
+    /// A thread that reads already does not wait for those that wait for it; nor does a thread that
+    /// the lock's kind prefers.
+    fn attempt_to_read(&self, again: bool) -> Result<(), c_int> {
+        let _record = Recorded::begin();
+        let taken = if again { self.raw.try_read_recursive() } else { self.raw.try_read() };
+        match taken {
+            true => Ok(()),
+            false if self.raw.is_saturated() => Err(EAGAIN),
+            false => Err(EBUSY),
+        }
+    }
+
+    /// Waits for a turn, and looks from time to time whether holders wait for the caller.
+    #[inline(always)]
+    fn read_fairly(&self, deadline: u64) -> Result<(), WaitError> {
+        let next_look = || {
+            let now = Preload::now();
+            self.still.note(&self.turns, now);
+            wait_until(deadline.min(now + kind::GRACE_NS / 2))
+        };
+        loop {
+            match self.raw.read_until_of(deadline < LATEST, next_look) {
+                Err(WaitError::TimedOut) if Preload::now() < deadline => {
+                    if self.passes() {
+                        return Ok(());
+                    }
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// A reader that would wait for queued writers joins those inside, if it may.
+    fn passes(&self) -> bool {
+        let _record = Recorded::begin();
+        !self.raw.is_write_locked()
+            && kind::may_pass(&self.raw, &self.still, &self.turns)
+            && self.raw.try_read_recursive()
     }
 
     pub(crate) fn write(&self, until: &Until) -> Result<(), c_int> {
-        let me = thread::enter();
+        let me = self.enter();
         if self.is_writer(me) {
             return Err(EDEADLK);
         }
-        let entry = match self.kind() {
-            Kind::Writers => self.enter(me, Head::write),
-            _ => self.wait_to_enter(me, Head::write, until),
-        };
-        let take = |slot: &Slot, until: &_| {
-            me.with_more_priority(self.kind().priority_if(Kind::Writers), || {
-                if write_fast(slot, me) { Ok(()) } else { wait_alone_to_write(slot, me, until) }
-            })
-        };
-        let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
-        if announces {
-            self.announced.add();
-            // This keeps readers from taking a thin lock meanwhile.
-            self.form.store(Form::INFLATED.0, Ordering::Relaxed);
+        if !self.write_in_turn() {
+            let announces = self.kind() == Kind::Writers;
+            if announces {
+                self.announced.add();
+                // This keeps readers from taking the lock in one step meanwhile.
+                self.form.store(Form::ANNOUNCED.0, Ordering::Relaxed);
+            }
+            let taken = me.with_more_priority(self.kind().priority_if(Kind::Writers), || {
+                let attempt = || self.attempt_to_write();
+                let wait = || wait_by(until, |wait| self.raw.write_with(wait));
+                self.wait(until, attempt, wait)
+            });
+            if announces {
+                self.announced.remove();
+            }
+            // SAFETY: it is taken.
+            self.unless_given_up(taken, || unsafe { self.raw.unlock_write() })?;
         }
-        let taken = self.wait_inside(me, entry, Head::write, until, take);
-        if announces {
-            self.announced.remove();
-        }
-        self.note_write(me, taken)
+        self.note_write(me);
+        Ok(())
+    }
+
+    /// The first attempt: also past those that wait, but where it is another thread's turn.
+    fn write_in_turn(&self) -> bool {
+        let _record = Recorded::begin();
+        self.raw.take_write_at_once()
     }
 
     pub(crate) fn try_write(&self) -> Result<(), c_int> {
-        let me = thread::enter();
-        let entry = self.enter(me, Head::write);
-        let take = |slot: &Slot| {
-            slot.settle();
-            try_write_slot(slot)
-        };
-        self.note_write(me, self.inside(entry, false, take))
+        let me = self.enter();
+        if !self.seems_plain() || !self.in_one_step().write() {
+            self.attempt_to_write()?;
+        }
+        self.note_write(me);
+        Ok(())
+    }
+
+    fn attempt_to_write(&self) -> Result<(), c_int> {
+        let _record = Recorded::begin();
+        if self.raw.try_write() { Ok(()) } else { Err(EBUSY) }
+    }
+
+    /// Takes the lock by `wait`; or, while the thread has no memory to wait in a queue, by an `attempt` from time to time, in no order.
+    #[inline(always)]
+    fn wait(
+        &self,
+        until: &Until,
+        attempt: impl Fn() -> Result<(), c_int>,
+        wait: impl Fn() -> Result<(), c_int>,
+    ) -> Result<(), c_int> {
+        if !thread::has_record()
+            && let Some(ended) = look_until_taken(until, attempt)
+        {
+            return ended;
+        }
+        wait()
+    }
+
+    /// What came of a wait. If the thread is to end, or to jump, it has given the lock up, by `leave`.
+    #[inline(always)]
+    fn unless_given_up(&self, taken: Result<(), c_int>, leave: impl FnOnce()) -> Result<(), c_int> {
+        if cancel::gives_up(taken) {
+            if taken.is_ok() {
+                let _record = Recorded::begin();
+                leave();
+            }
+            return Err(ECANCELED);
+        }
+        taken
     }
 
     /// Gives the lock up, whichever way it is held. Does nothing if it is not held.
     pub(crate) fn unlock(&self) -> Result<(), c_int> {
-        let me = thread::enter();
-        let address = self.address();
-        if let Some(times) = me.has_met_many() {
-            self.begin_watch(times);
-        } else if self.form().is_watched() {
-            self.note_watched(me);
-        }
-        // As soon as the lock is given up below, it may be gone.
-        match self.head.leave(address, || self.set_writer(0)) {
-            Exit::Reader => me.held.remove(address),
-            Exit::Writer | Exit::Free => {}
-            Exit::Inflated(slot) => self.leave_slot(me, registry::here(slot)),
-        }
-        Ok(())
-    }
-
-    fn leave_slot(&self, me: &State, slot: &Slot) {
+        let me = self.enter();
         let _record = Recorded::begin();
         let address = self.address();
-        if me.reads_enough() {
-            self.note_inflated(slot);
-        }
         // Of whom the thread's own record says so.
         let reads = me.held.is_last(address) && !self.is_writer(me);
-        if slot.name().is_some_and(|name| self.leaves_visibly(me, slot, name))
-            // SAFETY: the program gives up a read of this lock. One that it does not have is its mistake: only its own data
-            // depend on the lock.
-            || reads && unsafe { slot.sem().try_unlock_read() }
-        {
-            me.held.remove(address);
-        } else if slot.sem().is_write_locked() {
+        // As soon as the lock is given up below, it may be gone.
+        // SAFETY: as in `unlock_fast`, here and below.
+        let left = unsafe { self.raw.unlock_shown() || reads && self.raw.try_unlock_read() };
+        if !left && self.raw.is_write_locked() {
+            if thread::is_in_parent(self.writer.load(Ordering::Relaxed)) {
+                // SAFETY: held since before the fork, so no thread of this process has found it open.
+                unsafe { self.raw.forget_passing() };
+            }
             self.set_writer(0);
-            slot.stats.note_writer(0);
             // SAFETY: held for writing, so the caller holds it that way.
-            unsafe { slot.sem().unlock_write() };
-        // SAFETY: as above.
-        } else if slot.sem().is_locked() && unsafe { slot.sem().try_unlock_read() } {
+            unsafe { self.raw.unlock_write() };
+        // SAFETY: see above.
+        } else if left || unsafe { self.raw.try_unlock_read() } {
             me.held.remove(address);
         }
-    }
-
-    /// Leaves a lock that had this name just now, and was not written then, if the thread shows it. Else whoever leaves is
-    /// counted.
-    #[cold]
-    fn leaves_visibly(&self, me: &State, slot: &Slot, name: u64) -> bool {
-        // SAFETY: as in `unlock_visibly`.
-        let leave = |thread| unsafe { VISIBLE.leave(thread, self.address(), name) };
-        let left = me.change_shown(leave);
-        if left.is_none() && !VisibleReaders::counts_any(slot.sem()) {
-            // Another thread shows the reader, or there is none.
-            slot.settle();
-        }
-        left.is_some_and(identity)
+        Ok(())
     }
 
     pub(crate) fn destroy(&self) -> Result<(), c_int> {
-        let address = self.address();
-        if self.head.slot(address).is_some() {
-            registry::retire(&self.head, address);
-            self.form.store(Form::THIN.0, Ordering::Relaxed);
-        }
+        let _record = Recorded::begin();
+        // SAFETY: the program's promise.
+        unsafe { self.raw.forget() };
+        self.form.store(Form::PLAIN.0, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The calling thread, which is about to use the lock.
+    fn enter(&self) -> &'static State {
+        let me = thread::enter();
+        // Not where writers come first from the first instant.
+        me.watches.set(me.plain.get() && self.kind() != Kind::Writers);
+        me
     }
 
     #[inline(always)]
@@ -376,180 +448,51 @@ impl Lock {
     /// Lets such writers queue before the caller, unless the caller reads already.
     fn wait_for_announced(&self, me: &State) {
         if self.are_announced() && !self.reads_already(me) {
-            kind::wait_for_announced(&self.announced, || {
-                let slot = self.head.slot(self.address());
-                slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
-            });
+            kind::wait_for_announced(&self.announced, || self.raw.has_waiters());
         }
     }
 
-    /// A thread that reads already does not wait for those that wait for it; nor does a thread that
-    /// the lock's kind prefers.
-    #[inline(always)]
-    fn read_slot(&self, slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
-        let again = self.reads_already(me);
-        let preferred = self.kind().priority_if(Kind::Readers);
-        me.with_more_priority(preferred, || {
-            if again || preferred > 0 || me.observes.get() {
-                match try_read_slot(slot, again) {
-                    // `again` may be wrong, if another thread has released what this one took: then
-                    // it waits.
-                    Err(EBUSY) => {}
-                    taken => return taken,
-                }
-            }
-            timed(slot, me, || match self.kind() {
-                Kind::Fair => until.wait(|deadline| self.read_fairly(slot, deadline)),
-                _ => until.wait(|deadline| slot.sem().read_with(wait_until(deadline))),
-            })
-        })
-    }
-
-    /// Waits for a turn, and looks from time to time whether holders wait for the caller.
-    #[inline(always)]
-    fn read_fairly(&self, slot: &Slot, deadline: u64) -> Result<(), WaitError> {
-        let next_look = || {
-            let now = Preload::now();
-            slot.still.note(&self.turns, now);
-            wait_until(deadline.min(now + kind::GRACE_NS / 2))
-        };
-        loop {
-            match slot.sem().read_until_of(deadline < LATEST, next_look) {
-                Err(WaitError::TimedOut) if Preload::now() < deadline => {
-                    if self.passes(slot) {
-                        return Ok(());
-                    }
-                }
-                ended => return ended,
-            }
-        }
-    }
-
-    /// A reader that would wait for queued writers joins those inside, if it may.
-    fn passes(&self, slot: &Slot) -> bool {
-        !slot.sem().is_write_locked()
-            && kind::may_pass(slot, &self.turns)
-            && slot.sem().try_read_recursive()
-    }
-
-    fn try_read_slot(&self, slot: &Slot, me: &State) -> Result<(), c_int> {
-        let again = self.reads_already(me);
-        let taken = me.with_more_priority(self.kind().priority_if(Kind::Readers), || {
-            try_read_slot(slot, again)
-        });
-        match taken {
-            Err(EBUSY) if self.kind() == Kind::Fair && self.passes(slot) => Ok(()),
-            taken => taken,
-        }
-    }
-
-    /// The caller holds the lock, thin or in a slot, and stores what it is as the hint; a reader leaves a thin lock watched.
-    /// Where writers come first the hint stays, once they had to wait.
-    fn note_form(&self, slot: Option<&Slot>, reads: bool) -> Form {
-        let (hint, form) = (self.form(), form_of(slot));
-        let stays = hint == form
-            || form == Form::THIN && (reads && hint.is_watched() || self.kind() == Kind::Writers);
-        if !stays {
+    /// The caller holds the lock, and stores what it is as the hint. Where writers come first the hint stays, once they had to wait.
+    fn note_form(&self) {
+        let form = if self.raw.shows_readers() { Form::VISIBLE } else { Form::PLAIN };
+        let hint = self.form();
+        if hint != form && (form != Form::PLAIN || self.kind() != Kind::Writers) {
             self.form.store(form.0, Ordering::Relaxed);
         }
-        form
     }
 
-    // ---- when readers become visible ----
-
-    /// Now and then, less and less often, a lock is watched that the calling thread is about to leave, thin and with other
-    /// readers inside.
-    #[cold]
-    fn begin_watch(&self, times: u32) {
-        let is_due = VisibleReaders::<Preload>::is_due(times);
-        if is_due && self.may_be_visible() && Preload::has_process_barrier() {
-            self.form.store(Form::watched(Preload::now()).0, Ordering::Relaxed);
-        }
-    }
-
-    /// Not where writers come first from the first instant, nor where reads are counted.
-    fn may_be_visible(&self) -> bool {
-        self.kind() != Kind::Writers && thread::state().plain.get()
-    }
-
-    /// The calling thread is about to leave a watched lock. It becomes visible if nobody has written it for long.
-    fn note_watched(&self, me: &State) {
-        let is_quiet = || self.form().watched_ns(Preload::now()) >= VISIBLE.worth_outside_ns();
-        if me.reads_enough()
-            && self.may_be_visible()
-            && is_quiet()
-            && let Some(slot) = self.inflate()
-        {
-            slot.show();
-            self.note_form(Some(slot), true);
-        }
-    }
-
-    /// The calling thread is about to leave the inflated lock: as above.
-    #[cold]
-    fn note_inflated(&self, slot: &Slot) {
-        let is_quiet =
-            || slot.still.note(&self.turns, Preload::now()) >= VISIBLE.worth_outside_ns();
-        if self.may_be_visible() && is_quiet() {
-            slot.show();
-            self.note_form(Some(slot), true);
-        }
-    }
-
-    #[inline(always)]
-    fn note_read(&self, me: &State, taken: Inside) -> Result<(), c_int> {
-        let slot = taken?;
-        let form = self.note_form(slot, true);
+    fn note_read(&self, me: &State) {
+        self.note_form();
         me.held.push(self.address());
-        if form == Form::VISIBLE {
-            // It will be read without being counted.
-            me.change_shown(|thread| {
-                // SAFETY: as in `read_visibly`.
-                unsafe { VISIBLE.prepare(thread, self.address()) };
-                Some(())
-            });
-        }
-        if let Some(slot) = slot.filter(|_| me.observes.get()) {
-            slot.stats.note_read();
-        }
-        Ok(())
     }
 
-    fn note_write(&self, me: &State, taken: Inside) -> Result<(), c_int> {
-        let slot = taken?;
-        self.note_form(slot, false);
+    fn note_write(&self, me: &State) {
+        self.note_form();
         self.set_writer(me.tid.get());
-        if let Some(slot) = slot {
-            self.turns.count();
-            if me.observes.get() {
-                slot.stats.note_write(me.tid.get());
-            }
-        }
-        Ok(())
+        self.turns.count();
     }
 }
 
-/// What a lock is that is thin, or has this slot.
-fn form_of(slot: Option<&Slot>) -> Form {
-    match slot {
-        None => Form::THIN,
-        Some(slot) if slot.name().is_some() => Form::VISIBLE,
-        Some(_) => Form::INFLATED,
-    }
-}
-
-/// A function of its own, so that who need not wait has fewer calls.
+/// Makes an attempt from time to time, until the thread has memory to wait in a queue: what came of it, if it is over.
+#[cold]
 #[inline(never)]
-fn wait_alone_to_write(slot: &Slot, me: &State, until: &Until) -> Result<(), c_int> {
-    slot.wait_alone(|| wait_to_write(slot, me, until))
-}
-
-fn try_read_slot(slot: &Slot, again: bool) -> Result<(), c_int> {
-    let taken = if again { slot.sem().try_read_recursive() } else { slot.sem().try_read() };
-    match taken {
-        true => Ok(()),
-        false if slot.sem().is_saturated() => Err(EAGAIN),
-        false => Err(EBUSY),
+fn look_until_taken(
+    until: &Until,
+    attempt: impl Fn() -> Result<(), c_int>,
+) -> Option<Result<(), c_int>> {
+    loop {
+        nap();
+        match attempt() {
+            Err(EBUSY) => {}
+            ended => return Some(ended),
+        }
+        if jump::is_due() {
+            return Some(Err(ECANCELED));
+        } else if until.is_over() {
+            return Some(Err(ETIMEDOUT));
+        } else if thread::has_record() {
+            return None;
+        }
     }
 }
 
@@ -621,7 +564,11 @@ unsafe fn take(
     let again = || unsafe { attempt(lock, side) };
     // SAFETY: as above.
     let wait = || unsafe { Lock::served(lock, ours, or_glibc_s) };
-    profile::acquire(target(lock, side), first, again, wait)
+    let target = match until {
+        Until::Forever => target(lock, side),
+        _ => target(lock, side).ending(),
+    };
+    profile::acquire(target, first, again, wait)
 }
 
 /// [Takes](take) the lock, as the program asks for it with a time.
@@ -640,13 +587,13 @@ unsafe fn take_until(
     whole(move || unsafe { take(lock, side, clock, time, or_glibc_s) })
 }
 
-// ---- where the lock is not thin, or could not be taken or left at once ----
+// ---- where the lock is not free, or could not be taken or left at once ----
 
 unsafe fn read<const WAITS: bool>(lock: Rwlock) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match Lock::at(lock) {
-            Some(ours) if ours.read_visibly() => 0,
+            Some(ours) if ours.read_beside() => 0,
             _ if WAITS => self::lock::<{ side::READ }>(lock),
             _ => try_lock::<{ side::READ }>(lock),
         }
@@ -687,7 +634,7 @@ mod tests {
         let lock = unsafe { Lock::at(&mut lock) }.unwrap();
         assert!(!lock.read_fast(), "the thread has not entered yet");
         assert!(lock.is_ours());
-        for _form in ["thin", "inflated"] {
+        for _slot in [false, true] {
             assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [Ok(()); 2]);
             assert_eq!(lock.try_write(), Err(EBUSY));
             lock.unlock().unwrap();
@@ -702,12 +649,14 @@ mod tests {
             lock.unlock().unwrap(); // once too often
             assert_eq!(lock.try_write(), Ok(()));
             lock.unlock().unwrap();
-            // It is inflated in the second round only.
+            // It has a slot in the second round only.
             assert_eq!(lock.read(&Until::Forever), Ok(()));
             assert_eq!(lock.write(&Until::Monotonic(0)), Err(libc::ETIMEDOUT));
+            let soon = Preload::now() + 1_000_000;
+            assert_eq!(lock.write(&Until::Monotonic(soon)), Err(libc::ETIMEDOUT));
             lock.unlock().unwrap();
         }
-        assert!(!lock.read_fast() && !lock.write_fast(), "it is inflated");
+        assert!(!lock.read_fast() && !lock.write_fast(), "it has a slot");
         lock.destroy().unwrap();
         assert!(lock.read_fast() && lock.unlock_fast());
         assert!(lock.write_fast() && !lock.read_fast());
@@ -720,7 +669,7 @@ mod tests {
         // SAFETY: initialised, and here to the end.
         let lock = unsafe { Lock::at(&mut lock) }.unwrap();
         // SAFETY: nobody holds it.
-        unsafe { lock.inflate().unwrap().sem().adopt_readers(usize::MAX) };
+        unsafe { lock.raw.adopt_readers(usize::MAX) };
         let far = Preload::now() + 1_000_000_000_000;
         let fails = || {
             let timed = [Until::Monotonic(far), Until::Realtime(u64::MAX / 2)];

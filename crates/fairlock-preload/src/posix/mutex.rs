@@ -1,69 +1,51 @@
 //! A `pthread_mutex_t`, and what POSIX and glibc say about it.
 //!
-//! It is a thin lock that is only ever written, in bytes that glibc uses for robust mutexes and
-//! those that inherit priorities. These mutexes stay glibc's, and so do shared ones.
+//! It is a [`RawMutex`] in bytes that glibc uses for robust mutexes and those that inherit priorities. These mutexes stay
+//! glibc's, and so do shared ones.
 
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::wait::Wait;
+use fairlock::lock::{AtOnce, RawMutex};
 use fairlock_profile::layout::{kind, side};
 use libc::{
     EAGAIN, EBUSY, ECANCELED, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, pthread_mutex_t,
 };
 
-use super::enter::{Inflatable, Inside, try_write_slot, write_slot};
+use super::enter::{Ours, wait_by};
 use super::until::{Until, is_known};
-use crate::head::Exit;
 use crate::process::config::{self, Kind};
 use crate::process::glibc::{Words, is_alone};
 use crate::process::real;
 use crate::process::word::{MutexKind, MutexType};
 use crate::profile::{self, Of, Target};
-use crate::registry::{self, Head, Slot};
-use crate::thread::cancel::whole;
-use crate::thread::{self, Mutexes, Recorded, State, jump};
-use crate::word::Word;
+use crate::thread::cancel::{self, whole};
+use crate::thread::{self, Mutexes, Preload, Recorded, State, jump, nap};
 
 /// The program's mutex.
 #[repr(C)]
 pub(super) struct Mutex {
     words: Words,
-    /// Not zero once the mutex is inflated: a hint not to try to write to the head. Belongs to the
-    /// holder. (`__spins`)
-    inflated: AtomicU32,
+    _spins: u32,
     /// `__list`: in glibc, for robust mutexes and those that inherit priorities.
-    head: Head,
+    raw: RawMutex<Preload>,
     _next: usize,
 }
 
-const _: () = assert!(offset_of!(Mutex, head) == 24);
+const _: () = assert!(offset_of!(Mutex, raw) == 24);
 
-impl Inflatable for Mutex {
+impl Ours for Mutex {
     type Program = pthread_mutex_t;
 
     fn is_ours(&self) -> bool {
         self.kind().may_be_ours() && config::serves(Kind::Mutex)
     }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn inflate(&self) -> Option<&'static Slot> {
-        registry::inflate(&self.head, self.address(), Kind::Mutex)
-    }
 }
 
-// Relaxed, all accesses to fields but the head: they belong to the holder, or are only compared
-// with the caller's own number.
+// Relaxed, all accesses to fields but the lock: they belong to the holder, or are only compared with the caller's own
+// number.
 impl Mutex {
-    #[inline(always)]
-    fn seems_inflated(&self) -> bool {
-        self.inflated.load(Ordering::Relaxed) != 0
-    }
-
     #[inline(always)]
     fn kind(&self) -> MutexKind {
         self.words.kind()
@@ -71,39 +53,46 @@ impl Mutex {
 
     // ---- uncontended: as few instructions as possible ----
 
-    /// Takes a thin mutex. For a thread that may use these.
+    /// Takes the mutex if nobody holds it. For a thread that may use these.
     #[inline(always)]
-    fn lock_fast(&self, me: &State) -> bool {
+    fn lock_fast(&self, me: &State) -> AtOnce {
         let kind = self.kind();
-        if !kind.may_be_ours() || self.seems_inflated() {
-            return false;
+        if !kind.may_be_ours() {
+            return AtOnce::Not;
         }
-        let head = &self.head;
         let taken = match is_alone() {
-            true => head.exchange_alone(Word::FREE, Word::WRITTEN),
-            false => head.write_fast(),
+            // SAFETY: the process has one thread.
+            true => unsafe { self.raw.lock_alone() },
+            false => self.raw.lock_fast(),
         };
-        if taken {
+        if let AtOnce::Taken = taken {
             self.note(kind, me);
         }
         taken
     }
 
-    /// Releases a thin mutex; false if more has to be done. For a thread that may use these.
+    /// The calling thread has taken the mutex, and somebody has waited for it lately. Whether it may stay.
+    fn may_stay(&self) -> bool {
+        let _record = Recorded::begin();
+        // SAFETY: just taken.
+        let stays = unsafe { self.raw.may_stay() };
+        stays.then(|| self.note(self.kind(), thread::state())).is_some()
+    }
+
+    /// Releases the mutex, which is the call's result; nothing if more has to be done. For a thread that may use these.
     #[inline(always)]
-    fn unlock_fast(&self, me: &State) -> bool {
+    fn unlock_fast(&self, me: &State) -> Option<c_int> {
         let kind = self.kind();
         if !kind.may_be_ours() {
-            return false;
+            return None;
         }
         if kind.knows_its_owner()
             && (self.words.owner.load(Ordering::Relaxed) != me.tid.get()
                 || self.words.count.load(Ordering::Relaxed) > 1)
         {
-            return false;
+            return None;
         }
-        self.give_up(kind);
-        true
+        Some(self.give_up(kind))
     }
 
     // ---- in general ----
@@ -122,30 +111,31 @@ impl Mutex {
         if kind.knows_its_owner() && self.is_owned_by(me) {
             return if kind.is_recursive() { self.relock() } else { Err(EDEADLK) };
         }
-        let until = match until {
-            None => Until::Forever,
-            Some(until) => {
-                let entry = self.enter(me, Head::write);
-                match self.inside(entry, false, try_write_slot) {
-                    taken @ (Ok(_) | Err(ECANCELED)) => return self.taken(kind, me, taken),
-                    Err(_) => until()?,
-                }
+        if !self.attempt(RawMutex::lock_in_turn) {
+            let until = until.map_or(Ok(Until::Forever), |until| until())?;
+            let taken = self.wait(&until);
+            if cancel::gives_up(taken) {
+                taken.is_ok().then(|| self.give_up_awaited(kind));
+                return Err(ECANCELED);
             }
-        };
-        let entry = self.wait_to_enter(me, Head::write, &until);
-        let take = |slot: &_, until: &_| write_slot(slot, me, until);
-        self.taken(kind, me, self.wait_inside(me, entry, Head::write, &until, take))
+            taken?;
+        }
+        self.note(kind, me);
+        Ok(())
     }
 
-    /// Takes the mutex without waiting: by `try_slot` if it is inflated.
-    fn try_lock(&self, try_slot: fn(&Slot) -> Result<(), c_int>) -> Result<(), c_int> {
+    /// Takes the mutex by an attempt, which does not wait.
+    fn try_lock(&self, attempt: Attempt) -> Result<(), c_int> {
         let me = thread::enter();
         let kind = self.kind();
         if kind.is_recursive() && self.is_owned_by(me) {
             return self.relock();
         }
-        let entry = self.enter(me, Head::write);
-        self.taken(kind, me, self.inside(entry, false, try_slot))
+        if !self.attempt(attempt) {
+            return Err(EBUSY);
+        }
+        self.note(kind, me);
+        Ok(())
     }
 
     fn is_owned_by(&self, me: &State) -> bool {
@@ -159,16 +149,31 @@ impl Mutex {
         Ok(())
     }
 
-    fn taken(&self, kind: MutexKind, me: &State, taken: Inside) -> Result<(), c_int> {
-        let slot = taken?;
-        self.note(kind, me);
-        if self.seems_inflated() != slot.is_some() {
-            self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
+    fn attempt(&self, attempt: Attempt) -> bool {
+        let _record = Recorded::begin();
+        attempt(&self.raw)
+    }
+
+    fn wait(&self, until: &Until) -> Result<(), c_int> {
+        if !thread::has_record() {
+            return self.look_until_taken(until);
         }
-        if let Some(slot) = slot.filter(|_| me.observes.get()) {
-            slot.stats.note_write(me.tid.get());
+        wait_by(until, |wait| self.raw.lock_with(wait))
+    }
+
+    /// Without memory to wait in a queue the caller tries from time to time, in no order.
+    #[cold]
+    fn look_until_taken(&self, until: &Until) -> Result<(), c_int> {
+        loop {
+            nap();
+            match () {
+                () if self.attempt(RawMutex::try_lock) => return Ok(()),
+                () if jump::is_due() => return Err(ECANCELED),
+                () if until.is_over() => return Err(ETIMEDOUT),
+                () if thread::has_record() => return self.wait(until),
+                () => {}
+            }
         }
-        Ok(())
     }
 
     /// The caller has taken the mutex, and notes that.
@@ -197,69 +202,54 @@ impl Mutex {
         Ok(())
     }
 
-    /// Gives the mutex up. As soon as it is, it may be gone.
+    /// Gives the mutex up, if somebody holds it: the caller, or the thread for which the caller releases it. As soon as it
+    /// is given up, it may be gone. Returns zero, as the last call does that it makes.
     #[inline(always)]
-    fn give_up(&self, kind: MutexKind) {
+    fn give_up(&self, kind: MutexKind) -> c_int {
+        if self.words.owner.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        // SAFETY: the thread that holds it has noted that.
+        let left = unsafe { self.raw.unlock_fast(|| self.note_free(kind)) };
+        if left { 0 } else { whole(move || self.give_up_awaited(kind)) }
+    }
+
+    /// The mutex is about to be given up.
+    #[inline(always)]
+    fn note_free(&self, kind: MutexKind) {
         if kind.is_recursive() {
             self.words.count.store(0, Ordering::Relaxed);
         }
         self.words.owner.store(0, Ordering::Relaxed);
-        let head = &self.head;
-        let leave = || match is_alone() {
-            true => head.exchange_alone(Word::WRITTEN, Word::FREE),
-            false => head.leave_write_fast(),
-        };
-        let left = !self.seems_inflated() && leave();
-        if !left {
-            whole(move || self.give_up_slot());
-        }
     }
 
-    /// Gives up an inflated mutex. Does nothing if nobody holds it.
-    fn give_up_slot(&self) {
+    /// Gives up a mutex that somebody may wait for.
+    #[cold]
+    #[inline(never)]
+    fn give_up_awaited(&self, kind: MutexKind) -> c_int {
         let _record = Recorded::begin();
-        if let Exit::Inflated(slot) = self.head.leave(self.address(), || ()) {
-            let slot = registry::here(slot);
-            if slot.sem().is_write_locked() {
-                slot.stats.note_writer(0);
-                // SAFETY: it is held: by the caller, or by the thread for which the caller releases
-                // it.
-                unsafe { slot.sem().unlock_write() };
-            }
-        }
+        self.note_free(kind);
+        // SAFETY: as above.
+        unsafe { self.raw.unlock() };
+        0
     }
 
     /// Fails if somebody holds the mutex, or waits at a condition variable with it, as glibc's does.
     pub(super) fn destroy(&self) -> Result<(), c_int> {
-        let address = self.address();
-        if self.words.users.load(Ordering::Relaxed) != 0 {
+        if self.words.users.load(Ordering::Relaxed) != 0 || self.raw.is_locked() {
             return Err(EBUSY);
         }
-        match self.head.slot(address) {
-            Some(slot) if registry::here(slot).sem().is_write_locked() => return Err(EBUSY),
-            Some(_) => registry::retire(&self.head, address),
-            None if self.head.is_held() => return Err(EBUSY),
-            None => {}
+        if self.raw.has_slot() {
+            let _record = Recorded::begin();
+            self.raw.trim();
         }
         self.words.kind.store(MutexKind::DESTROYED.0, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// The first attempt of a `lock`.
-fn take_fast(slot: &Slot) -> Result<(), c_int> {
-    if slot.sem().take_write_at_once() { Ok(()) } else { Err(EBUSY) }
-}
-
-/// A `try` may go before those that wait if nobody holds the lock and it is not closed.
-fn try_lock_slot(slot: &Slot) -> Result<(), c_int> {
-    let over = Wait::until_nanos(0);
-    let sem = slot.sem();
-    try_write_slot(slot).or_else(|errno| {
-        let taken = !sem.is_write_locked() && sem.write_with(over).is_ok();
-        if taken { Ok(()) } else { Err(errno) }
-    })
-}
+/// An attempt on a mutex.
+type Attempt = fn(&RawMutex<Preload>) -> bool;
 
 // ---- for any mutex, ours or glibc's; the program's promise is that it is one ----
 
@@ -272,11 +262,28 @@ unsafe fn fast_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c_in
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        match me.mutexes.get() {
-            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.lock_fast(me)) => 0,
-            _ => whole(move || in_general(mutex)),
+        // Not `map_or` and the like, which have destructors to run where they are not inlined: see `whole`.
+        if me.mutexes.get() == Mutexes::Thin
+            && let Some(ours) = Mutex::at(mutex)
+        {
+            match ours.lock_fast(me) {
+                AtOnce::Taken => return 0,
+                AtOnce::Named => return whole(move || named_or(mutex, in_general)),
+                AtOnce::Not => {}
+            }
         }
+        whole(move || in_general(mutex))
     }
+}
+
+/// The calling thread has taken the mutex, one of ours, and somebody has waited for it lately.
+///
+/// # Safety
+/// As above.
+#[inline(never)]
+unsafe fn named_or(mutex: real::Mutex, in_general: unsafe fn(real::Mutex) -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { if Mutex::at(mutex).is_some_and(Mutex::may_stay) { 0 } else { in_general(mutex) } }
 }
 
 /// # Safety
@@ -287,7 +294,7 @@ pub(super) unsafe fn lock(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
         let wait = || unsafe { real::pthread_mutex_lock(mutex) };
         // SAFETY: as above.
-        unsafe { acquire(mutex, || Mutex::served(mutex, Mutex::lock, wait)) }
+        unsafe { acquire(mutex, target(mutex), || Mutex::served(mutex, Mutex::lock, wait)) }
     }
     // SAFETY: the caller's promise.
     unsafe { fast_or(mutex, in_general) }
@@ -300,11 +307,15 @@ pub(super) unsafe fn unlock(mutex: real::Mutex) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        match me.mutexes.get() {
-            Mutexes::Thin if Mutex::at(mutex).is_some_and(|ours| ours.unlock_fast(me)) => 0,
-            Mutexes::Thin => whole(move || unlock_in_general(mutex)),
-            _ => whole(move || unlock_counted(mutex, me)),
+        if me.mutexes.get() != Mutexes::Thin {
+            return whole(move || unlock_counted(mutex, me));
         }
+        if let Some(ours) = Mutex::at(mutex)
+            && let Some(result) = ours.unlock_fast(me)
+        {
+            return result;
+        }
+        whole(move || unlock_in_general(mutex))
     }
 }
 
@@ -353,7 +364,7 @@ unsafe fn users<'a>(mutex: real::Mutex) -> Option<&'a AtomicU32> {
 pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
     unsafe fn in_general(mutex: real::Mutex) -> c_int {
         // SAFETY: the caller's promise.
-        profile::attempt(target(mutex), || unsafe { attempt(mutex, try_lock_slot) })
+        profile::attempt(target(mutex), || unsafe { attempt(mutex, RawMutex::try_lock) })
     }
     // SAFETY: the caller's promise.
     unsafe { fast_or(mutex, in_general) }
@@ -362,22 +373,26 @@ pub(super) unsafe fn try_lock(mutex: real::Mutex) -> c_int {
 /// # Safety
 /// As above.
 #[inline(always)]
-unsafe fn attempt(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+unsafe fn attempt(mutex: real::Mutex, by: Attempt) -> c_int {
     #[inline(never)]
-    unsafe fn in_general(mutex: real::Mutex, try_slot: fn(&Slot) -> Result<(), c_int>) -> c_int {
+    unsafe fn in_general(mutex: real::Mutex, by: Attempt) -> c_int {
         // SAFETY: the caller's promise.
         let attempt = || unsafe { real::pthread_mutex_trylock(mutex) };
         // SAFETY: as above.
-        unsafe { Mutex::served(mutex, |mutex| mutex.try_lock(try_slot), attempt) }
+        unsafe { Mutex::served(mutex, |mutex| mutex.try_lock(by), attempt) }
     }
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
         // In as few steps as where nothing is counted.
         match (me.mutexes.get(), Mutex::at(mutex)) {
-            (Mutexes::ThinCounted, Some(ours)) if ours.lock_fast(me) => 0,
+            (Mutexes::ThinCounted, Some(ours)) => match ours.lock_fast(me) {
+                AtOnce::Taken => 0,
+                AtOnce::Named if ours.may_stay() => 0,
+                _ => in_general(mutex, by),
+            },
             (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.lock_as_glibc(me.tid.get()) => 0,
-            _ => in_general(mutex, try_slot),
+            _ => in_general(mutex, by),
         }
     }
 }
@@ -407,7 +422,7 @@ pub(super) unsafe fn lock_until(
         // SAFETY: the caller's promise.
         unsafe {
             let ours = |mutex: &Mutex| mutex.lock_until(Some(|| Until::new(clock, time)));
-            acquire(mutex, || Mutex::served(mutex, ours, or_glibc_s))
+            acquire(mutex, target(mutex).ending(), || Mutex::served(mutex, ours, or_glibc_s))
         }
     })
 }
@@ -448,12 +463,12 @@ fn kind_at(mutex: usize) -> u32 {
 
 /// Takes the mutex by `wait`, if it cannot be had at once.
 #[inline(always)]
-unsafe fn acquire(mutex: real::Mutex, wait: impl FnOnce() -> c_int) -> c_int {
+unsafe fn acquire(mutex: real::Mutex, target: Target, wait: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    let first = || unsafe { attempt(mutex, take_fast) };
+    let first = || unsafe { attempt(mutex, RawMutex::lock_in_turn) };
     // SAFETY: as above.
-    let again = || unsafe { attempt(mutex, take_fast) };
-    profile::acquire(target(mutex), first, again, wait)
+    let again = || unsafe { attempt(mutex, RawMutex::lock_in_turn) };
+    profile::acquire(target, first, again, wait)
 }
 
 unsafe fn unlock_in_general(mutex: real::Mutex) -> c_int {
@@ -468,7 +483,9 @@ unsafe fn unlock_counted(mutex: real::Mutex, me: &State) -> c_int {
     // SAFETY: as above.
     let result = unsafe {
         match (me.mutexes.get(), Mutex::at(mutex)) {
-            (Mutexes::ThinCounted, Some(ours)) if ours.unlock_fast(me) => 0,
+            (Mutexes::ThinCounted, Some(ours)) => {
+                ours.unlock_fast(me).unwrap_or_else(|| unlock_in_general(mutex))
+            }
             (Mutexes::AsGlibcCounted, Some(ours)) if ours.words.unlock_as_glibc(me.tid.get()) => 0,
             _ => unlock_in_general(mutex),
         }

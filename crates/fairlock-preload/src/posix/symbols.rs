@@ -16,7 +16,7 @@ use libc::{
 };
 
 use super::cond::{self, Cond as Ours};
-use super::enter::Inflatable;
+use super::enter::Ours as _;
 use super::{Lock, kind, mutex as mutexes, observed};
 use crate::process::config::{self, Kind, Mode};
 use crate::process::real::{
@@ -71,7 +71,7 @@ fn same(errno: c_int) -> c_int {
 symbols! {
     pthread_rwlock_init(lock: Rwlock, attributes: *const pthread_rwlockattr_t)
         [__pthread_rwlock_init: same] {
-        // glibc's initialised lock is a free thin one.
+        // glibc's initialised lock is a free one.
         let result = real::pthread_rwlock_init(lock, attributes);
         if result == 0 {
             Lock::forget_wish(lock);
@@ -168,7 +168,7 @@ symbols! {
         let cancel = move || real::pthread_cancel(thread);
         whole(move || match config::mode() {
             Mode::Off => cancel(),
-            Mode::On | Mode::Stats => cancel::cancel(thread, cancel),
+            Mode::On => cancel::cancel(thread, cancel),
         })
     }
     pthread_setcanceltype(new: c_int, before: *mut c_int) {

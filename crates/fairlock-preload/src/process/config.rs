@@ -13,8 +13,6 @@ pub(crate) enum Mode {
     /// Leaves everything to glibc; see also [`profiles`].
     Off = 1,
     On = 2,
-    /// As `On`, and counts what happens. Only inflated locks count, so all are inflated at once.
-    Stats = 3,
 }
 
 /// How locks decide which thread goes next. Real-time threads go first, as POSIX wants it, and before them the side that the
@@ -45,8 +43,7 @@ pub(crate) fn mode() -> Mode {
     match MODE.load(Ordering::Acquire) {
         0 => look(),
         1 => Mode::Off,
-        2 => Mode::On,
-        _ => Mode::Stats,
+        _ => Mode::On,
     }
 }
 
@@ -73,11 +70,8 @@ fn look() -> Mode {
     // SAFETY: no arguments to get wrong.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     let aside = secure || has_thread_sanitizer();
-    let mode = match variable(c"FAIRLOCK_STATS") {
-        _ if aside || variable(c"FAIRLOCK_OBSERVE").is_some() => Mode::Off,
-        None => Mode::On,
-        Some(_) => Mode::Stats,
-    };
+    let off = aside || variable(c"FAIRLOCK_OBSERVE").is_some();
+    let mode = if off { Mode::Off } else { Mode::On };
     let profiles = !aside && variable(c"FAIRLOCK_PROFILE").is_some();
     PROFILE.store(1 + u8::from(profiles), Ordering::Relaxed);
     if mode != Mode::Off {

@@ -133,8 +133,9 @@ static NO: u8 = 0;
 pub(crate) fn is_alone() -> bool {
     // Relaxed: the address of a byte that was there before.
     let answer = ANSWER.load(Ordering::Relaxed);
-    // SAFETY: a byte that is always there. Volatile: glibc may change it in any call.
-    unsafe { answer.read_volatile() != 0 }
+    // SAFETY: a byte that is always there, which glibc may change in any call. (Not `read_volatile`: where that is checked, the
+    // thread must not be cancelled in it.)
+    unsafe { &*answer.cast::<AtomicU8>() }.load(Ordering::Relaxed) != 0
 }
 
 /// Called when the library is loaded.

@@ -11,8 +11,10 @@ use super::mutex::{Blocked, Guard, Mutex};
 /// came just before may wait for this thread. In ns; compared with the time since the thread came.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Each of the tables takes memory, and one thread at a time.
-pub(crate) struct Index<const TABLES: usize = 64> {
+/// Each takes memory, and one thread at a time.
+const TABLES: usize = 64;
+
+pub(crate) struct Index {
     tables: [Table; TABLES],
     /// The hash of an entry.
     hash_of: fn(u32) -> u64,
@@ -41,7 +43,7 @@ impl Deref for Locked<'_> {
     }
 }
 
-impl<const TABLES: usize> Index<TABLES> {
+impl Index {
     pub(crate) const fn new(hash_of: fn(u32) -> u64) -> Self {
         let tables = [const { Table { mutex: Mutex::new(), places: Open::new() } }; TABLES];
         Self { tables, hash_of }
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn what_was_added_is_found() {
         let number = |at: u32| u64::from(at) * 56 + 8;
-        let index = Index::<64>::new(|at| mix(0, u64::from(at) * 56 + 8));
+        let index = Index::new(|at| mix(0, u64::from(at) * 56 + 8));
         let find = |wanted, make: &dyn Fn() -> Option<u32>| {
             index.find_or_add(mix(0, wanted), |at| number(at) == wanted, make)
         };
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn no_address_is_far_from_its_place() {
         for distance in [56, 64, 4096] {
-            let index = Index::<64>::new(|number| hash(number as usize * 8));
+            let index = Index::new(|number| hash(number as usize * 8));
             let addresses = || (1..=100_000).map(|place| place * distance);
             for address in addresses() {
                 let locked = index.lock(hash(address));

@@ -12,10 +12,6 @@ pub(crate) struct Text<const N: usize> {
 impl<const N: usize> Text<N> {
     pub(crate) const EMPTY: Self = Self { bytes: [0; N], len: 0 };
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
     pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
     }
@@ -32,22 +28,15 @@ impl<const N: usize> Text<N> {
         self.bytes[self.len] = 0;
     }
 
-    /// Whether `bytes` more fit, and the zero.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.len + bytes < N
-    }
-
-    /// Adds `bytes`, with this number in place of each `%p`. Returns whether there was a `%p`.
-    pub(crate) fn push_numbered(&mut self, bytes: &[u8], number: u32) -> bool {
-        let (mut rest, mut numbered) = (bytes, false);
+    /// Adds `bytes`, with this number in place of each `%p`.
+    pub(crate) fn push_numbered(&mut self, bytes: &[u8], number: u32) {
+        let mut rest = bytes;
         while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
             self.push(&rest[..at]);
             let _ = write!(self, "{number}");
             rest = &rest[at + 2..];
-            numbered = true;
         }
         self.push(rest);
-        numbered
     }
 
     /// What a symbolic link says; nothing if it is none.
@@ -56,16 +45,6 @@ impl<const N: usize> Text<N> {
         let len = unsafe { libc::readlink(link.as_ptr(), self.bytes.as_mut_ptr().cast(), N - 1) };
         self.len = usize::try_from(len).unwrap_or(0);
         self.bytes[self.len] = 0;
-    }
-
-    pub(crate) fn set_to_working_folder(&mut self) -> bool {
-        // SAFETY: there is room for as many bytes as it says.
-        if unsafe { libc::getcwd(self.bytes.as_mut_ptr().cast(), N) }.is_null() {
-            self.clear();
-            return false;
-        }
-        self.len = self.as_c_str().count_bytes();
-        true
     }
 }
 

@@ -163,6 +163,14 @@ pub(crate) struct Target {
     pub(crate) of: &'static Of,
 }
 
+impl Target {
+    /// The wait for it may end without a release.
+    #[inline(always)]
+    pub(crate) fn ending(self) -> Self {
+        Self { side: self.side | side::CAN_END, ..self }
+    }
+}
+
 /// What can be asked of locks of a type.
 pub(crate) struct Of {
     /// Returns what kind of lock is at an address.

@@ -661,7 +661,7 @@ impl Local {
         let (began, at) = (since_ns.load(Ordering::Relaxed), Preload::now());
         let waited = at - began;
         let stack = stack.load(Ordering::Relaxed);
-        let side = side.load(Ordering::Relaxed) | side::GIVEN_UP;
+        let side = side.load(Ordering::Relaxed) & !side::CAN_END | side::GIVEN_UP;
         let Some(entry) = locks::get(lock) else { return };
         if let Some(contention) = locks::contention(entry) {
             ends(&contention.now, began, at, false);

@@ -190,7 +190,8 @@ impl Begun {
 
     /// That the wait is over, after so long.
     fn note(&self, how: u32, waited: u64, passed: u64) -> Note {
-        let (lock, stack, side) = (self.number, self.stack, self.target.side | how);
+        let side = self.target.side & !side::CAN_END | how;
+        let (lock, stack) = (self.number, self.stack);
         Note { lock, stack, side, times: 1, waited, passed, held: None }
     }
 

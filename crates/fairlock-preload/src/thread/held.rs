@@ -13,7 +13,6 @@
 //! not noted: the handler may then have to wait for its turn.
 
 use core::cell::Cell;
-use core::ptr;
 
 use super::tidy_up_at_exit;
 use crate::process::memory::{Open, spread};
@@ -33,9 +32,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(super) fn init(&self, has_fast_path: bool) {
+    pub(super) fn init(&self) {
         self.top.set(self.at(1));
-        self.limit.set(if has_fast_path { self.at(STACK) } else { ptr::null_mut() });
+    }
+
+    /// Locks may be taken by the short path.
+    pub(super) fn open_short_path(&self) {
+        self.limit.set(self.at(STACK));
     }
 
     /// Whether a lock may be taken at once, and added by [`push_in_room`](Self::push_in_room).
@@ -133,7 +136,7 @@ impl Held {
     /// Called when the thread ends.
     pub(super) fn tidy_up(&self) {
         self.table.tidy_up();
-        self.init(!self.limit.get().is_null());
+        self.init();
     }
 
     /// How many entries the stack has, with the one at the bottom.

@@ -8,15 +8,14 @@ use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
-};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use fairlock::lock::{Slots, VisibleReaders};
+use fairlock::Policy;
+use fairlock::lock::{Slots, VisibleOwners, VisibleReaders};
 use fairlock::platform::linux::Linux;
 use fairlock::platform::{PooledPlatform, System, WaitOutcome};
 use fairlock::pool::Pooled;
-use fairlock::wait::Thread;
+use fairlock::wait::{self, Thread};
 use libc::EAGAIN;
 
 use self::held::Held;
@@ -44,12 +43,10 @@ pub(crate) enum Mutexes {
 
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
-    /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
+    /// Free rwlocks may be taken in one step, and `tid` is known.
     pub(crate) plain: Cell<bool>,
     /// The same for mutexes.
     pub(crate) mutexes: Cell<Mutexes>,
-    /// Whether statistics are counted; for a thread that has entered.
-    pub(crate) observes: Cell<bool>,
     /// The question of the thread that cancels this one, or did so last: its number in the upper
     /// half; below it the number of that thread's record, plus one. Other threads write this: see
     /// `cancel`.
@@ -72,12 +69,8 @@ pub(crate) struct State {
     gave_up: Cell<bool>,
     /// The innermost call of this library that the thread is in, if any: see `jump`.
     call: Cell<*const jump::Call>,
-    /// The thread is changing what it shows of visible locks: a signal handler must not.
-    showing: Cell<bool>,
-    /// How often the thread has left a thin lock in which other readers were.
-    beside: Cell<u32>,
-    /// How often it has left a lock that is inflated or watched.
-    reads: Cell<u32>,
+    /// The lock that the thread is about to read may become visible.
+    pub(crate) watches: Cell<bool>,
     /// The locks that the thread reads.
     pub(crate) held: Held,
 }
@@ -88,54 +81,8 @@ impl State {
     #[inline]
     pub(crate) fn is_named(&self, tid: u32) -> bool {
         // Relaxed: a thread that took the number since has cleared it before it took a lock.
-        let in_parent = || self.forked.get() && tid == TID_IN_PARENT.load(Ordering::Relaxed);
+        let in_parent = || self.forked.get() && is_in_parent(tid);
         tid != 0 && (tid == self.tid.get() || in_parent())
-    }
-
-    /// The thread is about to leave a thin lock in which other readers are. Whether it has left so many that it
-    /// should look at the lock first: see [`has_met_many`](Self::has_met_many).
-    #[inline(always)]
-    pub(crate) fn meets_many(&self) -> bool {
-        self.beside.set(self.beside.get().wrapping_add(1));
-        VisibleReaders::<Preload>::is_enough(self.beside.get())
-    }
-
-    /// How many, if it has just now.
-    pub(crate) fn has_met_many(&self) -> Option<u32> {
-        let times = self.beside.get();
-        let has = times != 0 && VisibleReaders::<Preload>::is_enough(times);
-        has.then(|| {
-            self.beside.set(times.wrapping_add(1));
-            times
-        })
-    }
-
-    /// The thread leaves one more lock that is inflated or watched. Whether it has left enough of them to look at one.
-    #[inline]
-    pub(crate) fn reads_enough(&self) -> bool {
-        self.reads.set(self.reads.get().wrapping_add(1));
-        VisibleReaders::<Preload>::is_enough(self.reads.get())
-    }
-
-    /// Runs `change` on what the thread shows of visible locks, if it has a record, and this is not in the midst of
-    /// another change.
-    #[inline(always)]
-    pub(crate) fn change_shown<T>(
-        &self,
-        change: impl FnOnce(&'static Thread<Preload>) -> Option<T>,
-    ) -> Option<T> {
-        if self.showing.get() {
-            return None;
-        }
-        // SAFETY: null, or from the pool. Relaxed: the thread's own.
-        let record = unsafe { self.record.load(Ordering::Relaxed).as_ref() }?;
-        self.showing.set(true);
-        // Only signal handlers look at it.
-        compiler_fence(Ordering::SeqCst);
-        let result = change(&record.thread);
-        compiler_fence(Ordering::SeqCst);
-        self.showing.set(false);
-        result
     }
 
     /// Runs `wait`, which waits with `more` added to the priority. A signal handler that uses other
@@ -172,7 +119,10 @@ fn first(state: &State, process: u32) {
     let counted = config::profiles();
     let plain = on && !counted && config::serves(Kind::Rwlock);
     if state.tid.get() == 0 {
-        state.held.init(plain);
+        state.held.init();
+        if plain {
+            state.held.open_short_path();
+        }
     }
     let before = state.tid.replace(gettid());
     take_number(state, before);
@@ -180,7 +130,6 @@ fn first(state: &State, process: u32) {
     // node.
     state.record.store(ptr::null_mut(), Ordering::Relaxed);
     state.process.set(process);
-    state.observes.set(config::mode() == Mode::Stats);
     let thin = on && config::serves(Kind::Mutex);
     let tid = state.tid.get();
     state.mutexes.set(match (thin, counted) {
@@ -192,11 +141,20 @@ fn first(state: &State, process: u32) {
         (false, false) => Mutexes::InGeneral,
     });
     state.plain.set(plain);
+    // SAFETY: the process has not used locks yet; so a lock that a thread of its parent was about to take is there, unless the
+    // process has given up its memory before all else.
+    unsafe { VISIBLE.finish_for_parent() };
 }
 
 /// The number that the thread that forked had in the parent. Locks that it held then have that number. Zero once
 /// another thread has it: the parent has ended, and a lock of that number is the other thread's.
 static TID_IN_PARENT: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the thread that forked had this number in the parent, and no thread has it here.
+pub(crate) fn is_in_parent(tid: u32) -> bool {
+    // Relaxed: as below.
+    tid != 0 && tid == TID_IN_PARENT.load(Ordering::Relaxed)
+}
 
 /// The calling thread, which had the number `before` in the parent, if it was there, has one in this process.
 fn take_number(state: &State, before: u32) {
@@ -207,6 +165,12 @@ fn take_number(state: &State, before: u32) {
     } else if TID_IN_PARENT.load(Ordering::Relaxed) == state.tid.get() {
         TID_IN_PARENT.store(0, Ordering::Relaxed);
     }
+}
+
+/// Lets others go on, whatever their priority. Not by one of libc's ways to sleep: those are
+/// cancellation points, and locking is none.
+pub(crate) fn nap() {
+    wait::nap::<Preload>();
 }
 
 /// Called when the calling thread is the only one of a new process.
@@ -232,9 +196,6 @@ fn gettid() -> u32 {
 #[repr(C, align(128))]
 pub(crate) struct Record {
     thread: Thread<Preload>,
-    /// For each slot that the thread is about to use, in a call or in signal handlers within it,
-    /// the slot's number plus one.
-    uses: [AtomicU32; USES],
     cancels: cancel::Cancels,
     number: u32,
     next: AtomicU32,
@@ -250,48 +211,6 @@ impl Pooled for Record {
 
 // SAFETY: zero; `link` has what `make` was told, and an atomic that is for the pool.
 static RECORDS: Pool<Record> = unsafe { Pool::new(AtomicU64::new(0)) };
-
-/// How many such calls may be within each other.
-const USES: usize = 4;
-/// How many calls, of all threads, are within more than that: while there are any, every slot
-/// counts as used.
-static MORE_USES: AtomicU32 = AtomicU32::new(0);
-
-/// While this lives, the slot stays its lock's, if it still is when this has been made.
-pub(crate) struct Use(Option<&'static AtomicU32>);
-
-impl Use {
-    pub(crate) fn of(number: u32) -> Self {
-        for place in &whole_record().uses {
-            // SeqCst: an exchange, so a full barrier on this target. What is looked at after it is
-            // not older than what `is_used` finds.
-            let order = (Ordering::SeqCst, Ordering::Relaxed);
-            if place.compare_exchange(0, number + 1, order.0, order.1).is_ok() {
-                return Self(Some(place));
-            }
-        }
-        MORE_USES.fetch_add(1, Ordering::SeqCst);
-        Self(None)
-    }
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        // Release: what was done to the slot comes before.
-        match self.0 {
-            Some(place) => place.store(0, Ordering::Release),
-            None => _ = MORE_USES.fetch_sub(1, Ordering::Release),
-        }
-    }
-}
-
-/// Whether any thread is about to use the slot. SeqCst: see [`Use::of`].
-pub(crate) fn is_used(number: u32) -> bool {
-    MORE_USES.load(Ordering::SeqCst) > 0
-        || (0..RECORDS.made()).chain([SPARE_NUMBER]).filter_map(by_number).any(|record| {
-            record.uses.iter().any(|place| place.load(Ordering::SeqCst) == number + 1)
-        })
-}
 
 /// The record of this number, if there is one.
 fn by_number(number: u32) -> Option<&'static Record> {
@@ -331,7 +250,6 @@ impl Record {
     fn new(number: u32) -> Self {
         Self {
             thread: Thread::new(),
-            uses: Default::default(),
             cancels: cancel::Cancels::default(),
             number,
             next: AtomicU32::default(),
@@ -540,15 +458,50 @@ unsafe impl System for Preload {
     }
 }
 
-/// Where the locks of slots have their queues. Each keeps its own, which it has from the beginning (`registry::inflate`).
+/// Where locks have their queues while threads wait for them.
 static SLOTS: Slots<Preload> = Slots::new_const();
+static VISIBLE: VisibleReaders<Preload> = VisibleReaders::new_const();
+static OWNERS: VisibleOwners<Preload> = VisibleOwners::new_const();
 
 // SAFETY: the hint is the address of the thread's record, whose first part is the `Thread`; and there is one pool.
 unsafe impl PooledPlatform for Preload {
     type Memory = Mapped;
 
+    const POLICY: Policy = config::POLICY;
+
+    const NAMES_MAY_BE_STRAY: bool = true;
+
     fn slots() -> &'static Slots<Self> {
         &SLOTS
+    }
+
+    #[inline(always)]
+    fn visible_readers() -> Option<&'static VisibleReaders<Self>> {
+        Some(&VISIBLE)
+    }
+
+    #[inline(always)]
+    fn visible_owners() -> Option<&'static VisibleOwners<Self>> {
+        Some(&OWNERS)
+    }
+
+    const WATCHES_READERS: bool = true;
+
+    #[inline(always)]
+    fn may_watch() -> bool {
+        state().watches.get()
+    }
+
+    #[inline(always)]
+    fn process() -> usize {
+        fork::number() as usize
+    }
+
+    fn forgetting(forget: impl FnOnce()) {
+        static FORGETTING: Mutex = Mutex::new();
+        enter();
+        let _guard = FORGETTING.lock();
+        forget();
     }
 }
 

@@ -197,11 +197,19 @@ static inline int read_and_unlock(pthread_rwlock_t *lock) {
     return result;
 }
 
-/* Has the lock inflated, if it is ours. It must not be held. */
-static inline void inflate(pthread_rwlock_t *lock) {
-    struct timespec past = {0};
+/* Waits for the lock, which is held, for long enough to queue: a lock of ours has a slot from there on. */
+static inline int wait_in_vain(pthread_rwlock_t *lock) {
+    struct timespec soon = in_ms(CLOCK_REALTIME, 0);
+    soon.tv_nsec += 50000;
+    if (soon.tv_nsec >= 1000000000)
+        soon = (struct timespec){.tv_sec = soon.tv_sec + 1};
+    return pthread_rwlock_timedwrlock(lock, &soon);
+}
+
+/* Somebody has waited for the lock, which nobody holds. */
+static inline void contend(pthread_rwlock_t *lock) {
     EXPECT(pthread_rwlock_rdlock(lock), 0);
-    EXPECT(pthread_rwlock_timedwrlock(lock, &past), ETIMEDOUT);
+    EXPECT(wait_in_vain(lock), ETIMEDOUT);
     EXPECT(pthread_rwlock_unlock(lock), 0);
 }
 

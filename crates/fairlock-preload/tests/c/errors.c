@@ -5,10 +5,10 @@
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
-/* Both forms of our lock: thin, and inflated. */
+/* Ours without a slot, and with one. */
 static void twice(void (*test)(void)) {
     test();
-    inflate(&lock);
+    contend(&lock);
     test();
 }
 
@@ -38,7 +38,7 @@ static void use(pthread_rwlock_t *l) {
     EXPECT(pthread_rwlock_wrlock(l), 0);
     EXPECT(elsewhere(pthread_rwlock_tryrdlock, l), EBUSY);
     EXPECT(pthread_rwlock_unlock(l), 0);
-    inflate(l);
+    contend(l);
     EXPECT(elsewhere(write_and_unlock, l), 0);
     EXPECT(elsewhere(read_and_unlock, l), 0);
 }
@@ -241,9 +241,8 @@ static void no_room(void) {
     EXPECT(pthread_rwlock_trywrlock(&lock), EBUSY);
 }
 
-static void inflate_while_read(void) {
-    struct timespec past = {0};
-    EXPECT(pthread_rwlock_timedwrlock(&lock, &past), ETIMEDOUT);
+static void contend_while_read(void) {
+    EXPECT(wait_in_vain(&lock), ETIMEDOUT);
 }
 
 /* A word that counts as many readers as there is room for: bits 8 to 30. */
@@ -254,7 +253,7 @@ static void overflow(void) {
     *word = (UINT64_C(1) << 31) - (1 << 8);
     EXPECT(pthread_rwlock_rdlock(&lock), 0);
     no_room();
-    inflate_while_read();
+    contend_while_read();
     no_room();
     EXPECT(pthread_rwlock_unlock(&lock), 0);
     EXPECT(pthread_rwlock_rdlock(&lock), 0);

@@ -10,12 +10,11 @@ static long mapped(void) {
     return pages;
 }
 
-/* Has the lock inflated, if nobody holds it. */
-static void inflate_if_free(pthread_rwlock_t *l) {
-    struct timespec past = {0};
+/* Somebody has waited for the lock, unless it is held. */
+static void contend_if_free(pthread_rwlock_t *l) {
     if (pthread_rwlock_tryrdlock(l))
         return;
-    EXPECT(pthread_rwlock_timedwrlock(l, &past), ETIMEDOUT);
+    EXPECT(wait_in_vain(l), ETIMEDOUT);
     EXPECT(pthread_rwlock_unlock(l), 0);
 }
 
@@ -74,7 +73,7 @@ static void abandoned(void) {
     for (int turn = 0; turn < TURNS; turn++) {
         for (int i = 0; i < LOCKS; i++) {
             memset(&locks[i], 0, sizeof locks[i]);
-            inflate(&locks[i]);
+            contend(&locks[i]);
             if (turn % 2) /* some are even held when their memory is used again */
                 EXPECT(pthread_rwlock_rdlock(&locks[i]), 0);
         }
@@ -84,14 +83,14 @@ static void abandoned(void) {
     CHECK(mapped() - before < 32);
 }
 
-/* Destroyed each time, wherever it is: one inflated lock is enough for all. */
+/* Destroyed each time, wherever it is: one slot is enough for all. */
 static void destroyed(void) {
     enum { PLACES = 20000 };
     static pthread_rwlock_t locks[PLACES];
-    inflate(&locks[0]);
+    contend(&locks[0]);
     long before = mapped();
     for (int i = 0; i < PLACES; i++) {
-        inflate(&locks[i]);
+        contend(&locks[i]);
         EXPECT(pthread_rwlock_destroy(&locks[i]), 0);
     }
     CHECK(mapped() - before < 32);
@@ -104,7 +103,7 @@ static void idle(void) {
     static pthread_rwlock_t locks[PLACES];
     long before = 0;
     for (int i = 0; i < PLACES; i++) {
-        inflate(&locks[i]);
+        contend(&locks[i]);
         if (i % 100 == 0)
             EXPECT(pthread_rwlock_wrlock(&locks[i]), 0);
         if (i == 2000)
@@ -129,7 +128,7 @@ static void *use_shared(void *seed) {
         random = random * 1103515245 + 12345;
         int n = random / 65536 % SHARED;
         if (random / 7 % 4 == 0)
-            inflate_if_free(&shared[n].lock);
+            contend_if_free(&shared[n].lock);
         if (random / 31 % 2) {
             EXPECT(pthread_rwlock_wrlock(&shared[n].lock), 0);
             shared[n].a++;
@@ -158,7 +157,7 @@ static void idle_and_used(void) {
 /* Threads come and go, too. */
 static void threads_end(void) {
     static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-    inflate(&lock);
+    contend(&lock);
     long before = 0;
     for (int i = 0; i < 1000; i++) {
         struct caller reader, writer;
@@ -198,7 +197,7 @@ static void readers_of_many_end(void) {
 /* Undefined in POSIX, and done: a lock that nobody holds, moved with what it is in. */
 static void copied(void) {
     pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER, copy;
-    inflate(&lock);
+    contend(&lock);
     copy = lock;
     EXPECT(pthread_rwlock_wrlock(&lock), 0);
     EXPECT(pthread_rwlock_trywrlock(&copy), 0);
@@ -206,7 +205,7 @@ static void copied(void) {
     EXPECT(pthread_rwlock_unlock(&lock), 0);
     EXPECT(elsewhere(pthread_rwlock_tryrdlock, &copy), EBUSY);
     EXPECT(pthread_rwlock_unlock(&copy), 0);
-    inflate(&copy);
+    contend(&copy);
     EXPECT(elsewhere(write_and_unlock, &copy), 0);
 }
 
@@ -217,7 +216,7 @@ static void copied_far(void) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(memory != MAP_FAILED);
     pthread_rwlock_t *l = (pthread_rwlock_t *)memory;
-    inflate(l);
+    contend(l);
     for (size_t distance = 4096; distance < size; distance *= 2) {
         pthread_rwlock_t *copy = (pthread_rwlock_t *)(memory + distance);
         memcpy(copy, l, sizeof *l);
@@ -228,13 +227,7 @@ static void copied_far(void) {
     }
 }
 
-/* Memory that two processes share, with a lock that does not know it: what one of them has
-   waited for is a free lock to the other. */
-static int wait_in_vain(pthread_rwlock_t *l) {
-    struct timespec past = {0};
-    return pthread_rwlock_timedwrlock(l, &past);
-}
-
+/* Memory that two processes share, with a lock that does not know it: one of them has waited for it, and the other releases it. */
 static void shared_by_mistake(void) {
     if (!ours)
         return; /* glibc's is held for ever */
@@ -254,29 +247,42 @@ static void shared_by_mistake(void) {
     for (int i = 0; i < LOCKS; i++) {
         EXPECT(pthread_rwlock_unlock(&locks[i]), 0);
         EXPECT(write_and_unlock(&locks[i]), 0);
-        inflate(&locks[i]);
+        contend(&locks[i]);
         EXPECT(read_and_unlock(&locks[i]), 0);
     }
 }
 
-/* Its memory holds anything whatever, and then another lock. */
+/* Its memory holds anything whatever, but that somebody is inside: names and flags of a queue, or the number of a visible lock,
+   of whose count that of its readers is a part. */
 static void overwritten(void) {
     if (!ours)
         return; /* glibc reads its own state in it */
-    pthread_rwlock_t l, other = PTHREAD_RWLOCK_INITIALIZER;
+    enum { VISIBLE = 1 << 4, HINTS = 0xec, UNITS = 1 << 30 };
     uint64_t word = 88172645463325252;
-    inflate(&other);
+    pthread_rwlock_t other = PTHREAD_RWLOCK_INITIALIZER;
+    struct caller c;
+    EXPECT(pthread_rwlock_wrlock(&other), 0);
+    start(&c, write_and_unlock, &other);
+    wait_until_asleep(&c); /* so there is what a stray word may lead to */
     for (int i = 0; i < 100000; i++) {
         word ^= word << 13, word ^= word >> 7, word ^= word << 17;
-        pthread_rwlock_t new = PTHREAD_RWLOCK_INITIALIZER;
-        l = new;
-        uint64_t stray = i % 2 ? word | 1 : (word & 0xfff0000000000fff) | 1;
+        pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+        uint64_t upper = i / 2 % 2 ? word >> 32 : word >> 32 & 0x7f;
+        uint64_t stray = upper << 32 | (word & HINTS) | (i % 2 ? VISIBLE | UNITS : 0);
         memcpy(&l, &stray, sizeof stray);
         EXPECT(pthread_rwlock_unlock(&l), 0);
-        EXPECT(pthread_rwlock_trywrlock(&l), 0);
-        EXPECT(pthread_rwlock_tryrdlock(&l), EBUSY);
+        if (i % 3)
+            EXPECT(pthread_rwlock_trywrlock(&l), 0);
+        else if (i % 5)
+            EXPECT(pthread_rwlock_wrlock(&l), 0);
+        else
+            EXPECT(pthread_rwlock_rdlock(&l), 0);
+        EXPECT(pthread_rwlock_trywrlock(&l), EBUSY);
         EXPECT(pthread_rwlock_unlock(&l), 0);
+        EXPECT(write_and_unlock(&l), 0);
     }
+    EXPECT(pthread_rwlock_unlock(&other), 0);
+    EXPECT(result(&c), 0);
 }
 
 TESTS({"destroyed_after_unlock", destroyed_after_unlock}, {"abandoned", abandoned},

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <sys/resource.h>
 
-/* More than there are records or inflated locks in the memory that the library has from the beginning. */
+/* More than there are records or slots in the memory that the library has from the beginning. */
 enum { THREADS = 100, ROUNDS = 10 };
 static pthread_t threads[THREADS];
 static pthread_barrier_t barrier;
@@ -94,8 +94,8 @@ static void none_left(void) {
         EXPECT(pthread_rwlock_init(&own_rwlocks[i], NULL), 0);
         EXPECT(pthread_create(&threads[i], &small, come_and_go, (void *)(intptr_t)i), 0);
     }
-    /* So there is memory for some inflated locks, though not for as many as are waited for. */
-    inflate(&rwlock);
+    /* So there is memory for some slots, though not for as many as are waited for. */
+    contend(&rwlock);
     CHECK(dlopen("libgcc_s.so.1", RTLD_NOW)); /* glibc loads it for a cancellation */
     no_more_memory();
     for (int i = 0; i < THREADS; i++) {

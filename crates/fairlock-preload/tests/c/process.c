@@ -130,7 +130,7 @@ static _Atomic bool stop;
 static void *keep_busy(void *unused) {
     while (!stop) {
         pthread_rwlock_t mine = PTHREAD_RWLOCK_INITIALIZER;
-        inflate(&mine);
+        contend(&mine);
         EXPECT(pthread_rwlock_destroy(&mine), 0);
         EXPECT(write_and_unlock(&other), 0);
         EXPECT(read_and_unlock(&other), 0);
@@ -147,8 +147,8 @@ static void fork_while_busy(void) {
         if (child == 0) {
             watchdog();
             pthread_rwlock_t mine = PTHREAD_RWLOCK_INITIALIZER;
-            inflate(&mine);
-            inflate(&lock);
+            contend(&mine);
+            contend(&lock);
             EXPECT(elsewhere(write_and_unlock, &lock), 0);
             EXPECT(pthread_rwlock_destroy(&mine), 0);
             _exit(0);
@@ -196,7 +196,7 @@ static void *hold_while_others_fork(void *unused) {
     wait_until_asleep(&main_thread);
     start(&waiter, read_and_unlock, &lock);
     wait_until_asleep(&waiter);
-    inflate(&mine);
+    contend(&mine);
     EXPECT(pthread_rwlock_unlock(&lock), 0);
     EXPECT(result(&waiter), 0);
     return unused;
@@ -222,6 +222,25 @@ static void fork_handlers_wait(void) {
         join_child(child);
         pthread_join(holder, NULL);
     }
+}
+
+/* A thread that held the lock for writing forks, while another one is about to find that it may not read. */
+static void fork_beside_passing_reader(void) {
+    if (!ours)
+        return; /* glibc has its own words */
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    *(_Atomic uint64_t *)&lock += 1 << 8; /* that thread */
+    pid_t child = fork();
+    if (child == 0) {
+        watchdog();
+        EXPECT(pthread_rwlock_unlock(&lock), 0);
+        EXPECT(elsewhere(write_and_unlock, &lock), 0);
+        _exit(0);
+    }
+    join_child(child);
+    *(_Atomic uint64_t *)&lock -= 1 << 8;
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    EXPECT(elsewhere(write_and_unlock, &lock), 0);
 }
 
 /* A child that no handler knows of. */
@@ -377,7 +396,7 @@ static void real_time_threads_sleep(void) {
     if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &wanted) == EPERM)
         return; /* needs privileges */
     EXPECT(pthread_setschedparam(pthread_self(), SCHED_OTHER, &normal), 0);
-    for (int i = 0; i < 20; i++) { /* thin at first */
+    for (int i = 0; i < 20; i++) {
         struct caller waiter;
         EXPECT(pthread_rwlock_wrlock(&lock), 0);
         start(&waiter, i % 2 ? write_without_yields : read_without_yields, &lock);
@@ -429,7 +448,7 @@ static void sandboxed(void) {
             watchdog();
             EXPECT(pthread_rwlock_unlock(&lock), 0);
             EXPECT(write_and_unlock(&lock), 0);
-            inflate(&other);
+            contend(&other);
             EXPECT(elsewhere(write_and_unlock, &lock), 0);
             _exit(0);
         }
@@ -1150,7 +1169,7 @@ static bool ends_before(unsigned long instruction, void (*calls)(struct locks *)
     EXPECT(pthread_mutex_lock(&locks->mutex), 0);
     if (form != THIN) {
         EXPECT(pthread_mutex_timedlock(&locks->mutex, &past), ETIMEDOUT);
-        inflate(&locks->rwlock);
+        contend(&locks->rwlock);
     }
     EXPECT(pthread_rwlock_wrlock(&locks->rwlock), 0);
     struct stepper one = {calls, locks, instruction, 0, false};
@@ -1189,6 +1208,6 @@ static void cancelled_at_instructions(void) {
 TESTS({"jumps_out_of_waits", jumps_out_of_waits}, {"handlers_during_jumps", handlers_during_jumps},
       {"jumps_while_taking_again", jumps_while_taking_again}, {"jumps_out_of_shared_waits", jumps_out_of_shared_waits}, {"cancelled_anywhere", cancelled_anywhere}, {"cancelled_waiters_end", cancelled_waiters_end}, {"cancelled_at_instructions", cancelled_at_instructions}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
-      {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
+      {"fork_beside_passing_reader", fork_beside_passing_reader}, {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed}, {"listed_calls", listed_calls},
       {"process_shared", process_shared})

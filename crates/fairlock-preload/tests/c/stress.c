@@ -68,7 +68,7 @@ static void exclusion(void) {
     EXPECT(pthread_rwlock_trywrlock(&lock), 0);
 }
 
-/* Locks that are thin at first, with a crowd at each. */
+/* Locks that nobody has waited for at first, with a crowd at each. */
 static void *read_or_write_in_turn(void *argument) {
     size_t me = (size_t)argument;
     static pthread_rwlock_t locks[20000];

@@ -101,31 +101,38 @@ impl Record {
 }
 
 #[cfg(test)]
-#[test]
-fn what_two_records_say_of_a_thread_is_known_of_one() {
-    use crate::layout::kind;
-    use crate::record::{Asleep, Holding, Line, Lock};
+mod tests {
+    use super::*;
 
-    let thread = |name: &str, waits_for: usize, holds: usize, stack| Thread {
-        tid: 7 + waits_for as u32,
-        name: name.to_owned(),
-        asleep: Some(Asleep { lock: waits_for, stack, ..Asleep::default() }),
-        holds: vec![Holding { lock: holds, stack, since_ns: Some(1) }],
-        ..Thread::default()
-    };
-    let lock = |kind| Lock { kind, address: 8, ..Lock::default() };
-    let mut record = Record { locks: vec![lock(kind::MUTEX); 2], ..Record::default() };
-    let stack = record.add_stack(vec![5]);
-    record.threads = vec![thread("8", 1, 0, stack)];
-    record.threads[0].holds.clear();
-    let mut other = Record { locks: vec![lock(kind::NAMED)], ..Record::default() };
-    let line = other.add_line(Line { file: "a.rs".to_owned(), line: 3 });
-    other.threads = vec![Thread { tid: 8, ..thread("waits", 0, 0, line) }];
-    other.threads[0].asleep = None;
-    record.join(other);
-    assert_eq!((record.locks.len(), record.threads.len()), (3, 1));
-    let thread = &record.threads[0];
-    assert_eq!((thread.tid, &*thread.name), (8, "waits"));
-    assert_eq!(thread.asleep.as_ref().map(|it| it.lock), Some(1));
-    assert_eq!((thread.holds[0].lock, record.line(thread.holds[0].stack).unwrap().line), (2, 3));
+    #[test]
+    fn what_two_records_say_of_a_thread_is_known_of_one() {
+        use crate::layout::kind;
+        use crate::record::{Asleep, Holding, Line, Lock};
+
+        let thread = |name: &str, waits_for: usize, holds: usize, stack| Thread {
+            tid: 7 + waits_for as u32,
+            name: name.to_owned(),
+            asleep: Some(Asleep { lock: waits_for, stack, ..Asleep::default() }),
+            holds: vec![Holding { lock: holds, stack, since_ns: Some(1) }],
+            ..Thread::default()
+        };
+        let lock = |kind| Lock { kind, address: 8, ..Lock::default() };
+        let mut record = Record { locks: vec![lock(kind::MUTEX); 2], ..Record::default() };
+        let stack = record.add_stack(vec![5]);
+        record.threads = vec![thread("8", 1, 0, stack)];
+        record.threads[0].holds.clear();
+        let mut other = Record { locks: vec![lock(kind::NAMED)], ..Record::default() };
+        let line = other.add_line(Line { file: "a.rs".to_owned(), line: 3 });
+        other.threads = vec![Thread { tid: 8, ..thread("waits", 0, 0, line) }];
+        other.threads[0].asleep = None;
+        record.join(other);
+        assert_eq!((record.locks.len(), record.threads.len()), (3, 1));
+        let thread = &record.threads[0];
+        assert_eq!((thread.tid, &*thread.name), (8, "waits"));
+        assert_eq!(thread.asleep.as_ref().map(|it| it.lock), Some(1));
+        assert_eq!(
+            (thread.holds[0].lock, record.line(thread.holds[0].stack).unwrap().line),
+            (2, 3)
+        );
+    }
 }

@@ -335,108 +335,117 @@ fn line_of(module: &Module) -> String {
 }
 
 #[cfg(test)]
-#[test]
-fn what_was_written_is_read_again() {
-    use crate::layout::{LINE, kind};
-    use crate::record::{Asleep, Holding, Line, Lock};
+mod tests {
+    use super::*;
 
-    let mut record =
-        Record {
-            pid: 7, as_of_ns: Some(99), program: "/bin/täst".to_owned(), ..Record::default()
+    #[test]
+    fn what_was_written_is_read_again() {
+        use crate::layout::{LINE, kind};
+        use crate::record::{Asleep, Holding, Line, Lock};
+
+        let mut record = Record {
+            pid: 7,
+            as_of_ns: Some(99),
+            program: "/bin/täst".to_owned(),
+            ..Record::default()
         };
-    record.read_maps("1000-3000 r-xp 00002000 08:01 99      /lib/a b.so\n");
-    let stack = record.add_stack(vec![0x1234, 0x5678]);
-    let places = [("src/a.rs", 3), ("src/b.rs", 4)]
-        .map(|(file, line)| record.add_line(Line { file: file.to_owned(), line }));
-    assert_eq!(record.add_line(Line { file: "src/b.rs".to_owned(), line: 4 }), places[1]);
-    assert!(
-        places.iter().all(|place| place & LINE != 0)
-            && record.add_stack(vec![0x1234, 0x5678]) == stack
-    );
-    let wait = Wait {
-        number: 1,
-        waited_ns: 50,
-        lock: 1,
-        name: "slow".to_owned(),
-        stack: places[0],
-        holder_stack: stack,
-        ..Wait::default()
-    };
-    let contention = Contention {
-        writes: 3,
-        waited_ns: 80,
-        longest_ns: 50,
-        held_since_ns: 5,
-        waits_by_time: vec![3; buckets::COUNT],
-        holds_by_time: vec![0; buckets::COUNT],
-        worst: vec![wait],
-        ..Contention::default()
-    };
-    // A name may be anything.
-    for (name, contention) in [("one\n\"two\"\0", None), ("größer", Some(Box::new(contention)))] {
-        let name = Some(name.to_owned());
-        record.locks.push(Lock {
-            name,
-            address: 8,
-            kind: kind::NAMED,
-            writes: 9,
-            contention,
-            ..Lock::default()
-        });
-    }
-    record.waiters =
-        vec![AtPlace { lock: 1, stack: places[0], reads: false, count: 3, waited_ns: 80 }];
-    record.holders = vec![AtPlace { lock: 1, stack, reads: false, count: 1, waited_ns: 60 }];
-    for tid in 1..=300 {
-        let asleep = Asleep {
+        record.read_maps("1000-3000 r-xp 00002000 08:01 99      /lib/a b.so\n");
+        let stack = record.add_stack(vec![0x1234, 0x5678]);
+        let places = [("src/a.rs", 3), ("src/b.rs", 4)]
+            .map(|(file, line)| record.add_line(Line { file: file.to_owned(), line }));
+        assert_eq!(record.add_line(Line { file: "src/b.rs".to_owned(), line: 4 }), places[1]);
+        assert!(
+            places.iter().all(|place| place & LINE != 0)
+                && record.add_stack(vec![0x1234, 0x5678]) == stack
+        );
+        let wait = Wait {
+            number: 1,
+            waited_ns: 50,
             lock: 1,
-            stack: places[1],
-            since_ns: 9,
-            can_end: tid == 2,
-            ..Asleep::default()
+            name: "slow".to_owned(),
+            stack: places[0],
+            holder_stack: stack,
+            ..Wait::default()
         };
-        record.threads.push(Thread {
-            tid,
-            name: format!("a thread with a long name, {tid}"),
-            asleep: Some(asleep),
-            holds: vec![Holding { lock: 0, stack, since_ns: Some(4) }; tid as usize % 6],
-            ..Thread::default()
-        });
-    }
-    let bytes = record.to_bytes();
-    let read = Record::read(&bytes).unwrap();
-    assert_eq!((read.pid, read.as_of_ns, &*read.program), (7, Some(99), "/bin/täst"));
-    assert_eq!(read.modules, record.modules);
-    let at = |record: &Record, stack| (record.stack(stack).to_vec(), record.line(stack).cloned());
-    for (read_lock, lock) in read.locks.iter().zip(&record.locks) {
-        assert_eq!((&read_lock.name, read_lock.writes), (&lock.name, lock.writes));
-    }
-    let (found, wanted) =
-        [&read, &record].map(|record| record.locks[1].contention.as_ref().unwrap()).into();
-    assert_eq!(
-        (found.writes, found.waited_ns, found.held_since_ns, &found.waits_by_time),
-        (wanted.writes, wanted.waited_ns, wanted.held_since_ns, &wanted.waits_by_time)
-    );
-    let (wait, wanted) = (&found.worst[0], &wanted.worst[0]);
-    assert_eq!((&wait.name, wait.waited_ns), (&wanted.name, wanted.waited_ns));
-    assert_eq!(at(&read, wait.stack), at(&record, wanted.stack));
-    assert_eq!(at(&read, wait.holder_stack), at(&record, wanted.holder_stack));
-    assert_eq!(at(&read, read.holders[0].stack), at(&record, stack));
-    assert_eq!(read.threads.len(), 300);
-    for (thread, wanted) in read.threads.iter().zip(&record.threads) {
-        assert_eq!((&thread.name, thread.holds.len()), (&wanted.name, wanted.holds.len()));
-        let (asleep, wanted) = (thread.asleep.as_ref().unwrap(), wanted.asleep.as_ref().unwrap());
-        assert_eq!((asleep.lock, asleep.can_end), (wanted.lock, wanted.can_end));
-        assert_eq!(at(&read, asleep.stack), at(&record, wanted.stack));
-    }
-    // Cut off anywhere, or damaged anywhere, nothing panics.
-    for end in (0..bytes.len()).step_by(97) {
-        _ = Record::read(&bytes[..end]);
-    }
-    let names = bytes.len() - PAGE;
-    for at in (names..bytes.len()).step_by(3) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0xff;
-        _ = Record::read(&damaged);
+        let contention = Contention {
+            writes: 3,
+            waited_ns: 80,
+            longest_ns: 50,
+            held_since_ns: 5,
+            waits_by_time: vec![3; buckets::COUNT],
+            holds_by_time: vec![0; buckets::COUNT],
+            worst: vec![wait],
+            ..Contention::default()
+        };
+        // A name may be anything.
+        for (name, contention) in [("one\n\"two\"\0", None), ("größer", Some(Box::new(contention)))]
+        {
+            let name = Some(name.to_owned());
+            record.locks.push(Lock {
+                name,
+                address: 8,
+                kind: kind::NAMED,
+                writes: 9,
+                contention,
+                ..Lock::default()
+            });
+        }
+        record.waiters =
+            vec![AtPlace { lock: 1, stack: places[0], reads: false, count: 3, waited_ns: 80 }];
+        record.holders = vec![AtPlace { lock: 1, stack, reads: false, count: 1, waited_ns: 60 }];
+        for tid in 1..=300 {
+            let asleep = Asleep {
+                lock: 1,
+                stack: places[1],
+                since_ns: 9,
+                can_end: tid == 2,
+                ..Asleep::default()
+            };
+            record.threads.push(Thread {
+                tid,
+                name: format!("a thread with a long name, {tid}"),
+                asleep: Some(asleep),
+                holds: vec![Holding { lock: 0, stack, since_ns: Some(4) }; tid as usize % 6],
+                ..Thread::default()
+            });
+        }
+        let bytes = record.to_bytes();
+        let read = Record::read(&bytes).unwrap();
+        assert_eq!((read.pid, read.as_of_ns, &*read.program), (7, Some(99), "/bin/täst"));
+        assert_eq!(read.modules, record.modules);
+        let at =
+            |record: &Record, stack| (record.stack(stack).to_vec(), record.line(stack).cloned());
+        for (read_lock, lock) in read.locks.iter().zip(&record.locks) {
+            assert_eq!((&read_lock.name, read_lock.writes), (&lock.name, lock.writes));
+        }
+        let (found, wanted) =
+            [&read, &record].map(|record| record.locks[1].contention.as_ref().unwrap()).into();
+        assert_eq!(
+            (found.writes, found.waited_ns, found.held_since_ns, &found.waits_by_time),
+            (wanted.writes, wanted.waited_ns, wanted.held_since_ns, &wanted.waits_by_time)
+        );
+        let (wait, wanted) = (&found.worst[0], &wanted.worst[0]);
+        assert_eq!((&wait.name, wait.waited_ns), (&wanted.name, wanted.waited_ns));
+        assert_eq!(at(&read, wait.stack), at(&record, wanted.stack));
+        assert_eq!(at(&read, wait.holder_stack), at(&record, wanted.holder_stack));
+        assert_eq!(at(&read, read.holders[0].stack), at(&record, stack));
+        assert_eq!(read.threads.len(), 300);
+        for (thread, wanted) in read.threads.iter().zip(&record.threads) {
+            assert_eq!((&thread.name, thread.holds.len()), (&wanted.name, wanted.holds.len()));
+            let (asleep, wanted) =
+                (thread.asleep.as_ref().unwrap(), wanted.asleep.as_ref().unwrap());
+            assert_eq!((asleep.lock, asleep.can_end), (wanted.lock, wanted.can_end));
+            assert_eq!(at(&read, asleep.stack), at(&record, wanted.stack));
+        }
+        // Cut off anywhere, or damaged anywhere, nothing panics.
+        for end in (0..bytes.len()).step_by(97) {
+            _ = Record::read(&bytes[..end]);
+        }
+        let names = bytes.len() - PAGE;
+        for at in (names..bytes.len()).step_by(3) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0xff;
+            _ = Record::read(&damaged);
+        }
     }
 }

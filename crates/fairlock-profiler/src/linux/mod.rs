@@ -5,7 +5,6 @@ mod keys;
 mod library;
 pub mod profile;
 mod program;
-mod report;
 mod survivors;
 mod threads;
 mod top;
@@ -28,7 +27,7 @@ use crate::error::{DEADLOCK, Error};
 use crate::json::Target;
 use crate::output::canonical;
 use crate::output::{Page, both, complain};
-use profile::Profile;
+use profile::{Profile, WhyNone};
 use tempfile::TempDir;
 use threads::{Threads, Watch};
 pub use top::top;
@@ -49,11 +48,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     let targets = Targets::by(flags)?;
     let folder = folder()?;
     let mut command = command(&flags.locks, &program, arguments, &library);
-    if targets.stats.is_some() {
-        command.env("FAIRLOCK_STATS", folder.path().join(report::NAME));
-    } else {
-        record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
-    }
+    record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
     catch_signals();
     hand_on_ignored(&mut command);
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
@@ -64,8 +59,8 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    let explained = tell_of_survivors(folder.path()) || obstacle;
-    let is_deadlocked = targets.show(folder.path(), pid, explained, threads, flags)?;
+    let why_none = WhyNone::said_if(tell_of_survivors(folder.path()) || obstacle);
+    let is_deadlocked = targets.show(folder.path(), pid, why_none, threads, flags)?;
     Ok(if is_deadlocked { ExitCode::from(DEADLOCK) } else { exit_code(status) })
 }
 
@@ -77,7 +72,7 @@ pub fn text_of_record(path: &Path, width: Option<usize>) -> Result<String, Error
             path.display()
         ))
     })?;
-    Ok(profile.verdict(None) + &profile.text(false, width))
+    Ok(profile.verdict(None) + &profile.text(WhyNone::Unsaid, width))
 }
 
 /// Says which processes of the program, which has ended, go on; false if none does.
@@ -144,8 +139,7 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
     let ours = (!program::has_thread_sanitizer(program)).then(|| library.as_os_str().to_owned());
     let all: Vec<_> = [program::wants_first(program), ours, others].into_iter().flatten().collect();
     command.env("LD_PRELOAD", all.join(OsStr::new(":")));
-    for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
-    {
+    for variable in ["FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"] {
         command.env_remove(variable);
     }
     if let Some(kind) = &flags.only {
@@ -167,8 +161,6 @@ fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool
 
 /// Where a run's results go, by flag.
 struct Targets {
-    /// What our locks counted; then there is no profile.
-    stats: Option<Target>,
     json: Option<Target>,
     pprof: Option<Target>,
     folded: Option<Target>,
@@ -185,34 +177,27 @@ impl Targets {
         let folded = target("--folded", &flags.folded)?;
         let trace = target("--trace", &flags.trace)?;
         Target::check_apart([&json, &pprof, &folded, &trace])?;
-        Ok(Self { stats: target("--stats", &flags.stats)?, json, pprof, folded, trace })
+        Ok(Self { json, pprof, folded, trace })
     }
 
     /// Shows them, and returns whether threads were in a deadlock.
     ///
-    /// Text for people comes first, so that a full disk does not keep it from them. With `explained` it
-    /// has been said already why there may be none.
+    /// Text for people comes first, so that a full disk does not keep it from them.
     fn show(
         self,
         folder: &Path,
         pid: u32,
-        explained: bool,
+        why_none: WhyNone,
         threads: Threads,
         flags: &RunFlags,
     ) -> Result<bool, Error> {
         let (charge, width) = (flags.charge, Page::Stderr.width());
-        if let Some(stats) = self.stats {
-            let report = report::read(folder)?;
-            let threads = threads.with(report.totals());
-            Page::Stderr.show(&(threads.text() + &report.text(explained, width)))?;
-            return stats.write_bytes(report.text.as_bytes()).map(|()| false);
-        }
         let mut threads = threads;
         let doing = mem::take(&mut threads.doing);
         let profile = Profile::read(folder, pid)?.with(doing);
         let threads = threads.with(profile.totals());
         let verdict = profile.verdict(threads.document().as_ref());
-        let text = verdict + &threads.text() + &profile.text(explained, width);
+        let text = verdict + &threads.text() + &profile.text(why_none, width);
         Page::Stderr.show(&text)?;
         let is_deadlocked = !profile.deadlocks().is_empty();
         let command = || command_line(&flags.program);

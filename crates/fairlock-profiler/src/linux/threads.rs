@@ -30,17 +30,16 @@ const CALLS: usize = 3;
 pub struct Totals {
     /// Those for locks.
     pub lost_ns: u64,
-    /// Those for what nobody holds, if they are recorded.
-    pub slept_ns: Option<u64>,
+    /// Those for what nobody holds.
+    pub slept_ns: u64,
 }
 
 impl Totals {
     /// What came after `before`.
     pub fn since(self, before: Self) -> Self {
-        let slept_before = before.slept_ns.unwrap_or(0);
         Self {
             lost_ns: self.lost_ns.saturating_sub(before.lost_ns),
-            slept_ns: self.slept_ns.map(|slept| slept.saturating_sub(slept_before)),
+            slept_ns: self.slept_ns.saturating_sub(before.slept_ns),
         }
     }
 }
@@ -48,7 +47,7 @@ impl Totals {
 impl AddAssign for Totals {
     fn add_assign(&mut self, other: Self) {
         self.lost_ns = sum([self.lost_ns, other.lost_ns]);
-        self.slept_ns = self.slept_ns.into_iter().chain(other.slept_ns).reduce(|a, b| sum([a, b]));
+        self.slept_ns = sum([self.slept_ns, other.slept_ns]);
     }
 }
 
@@ -260,26 +259,20 @@ impl Threads {
         let parts = self.document()?;
         let shares = parts.tenths();
         let mut line = format!(
-            "{}, {:.1} threads on average: running or ready {} of their time, lost at locks {}",
+            "{}, {:.1} threads on average: running or ready {} of their time, lost at locks {}, waiting for what nobody \
+             holds {}, in futexes beyond that {}, asleep elsewhere {}",
             time(parts.watched_ns),
             self.all().as_secs_f64() / self.ran.as_secs_f64(),
             percent_of_tenths(shares.running),
             percent_of_tenths(shares.lost),
-        );
-        // Writing to a string does not fail.
-        if self.known.slept_ns.is_some() {
-            let slept = percent_of_tenths(shares.slept);
-            let _ = write!(line, ", waiting for what nobody holds {slept}");
-        }
-        let _ = write!(
-            line,
-            ", in futexes beyond that {}, asleep elsewhere {}",
+            percent_of_tenths(shares.slept),
             percent_of_tenths(shares.unknown_futexes),
             percent_of_tenths(shares.elsewhere.iter().sum()),
         );
         let calls = parts.elsewhere.iter().zip(shares.elsewhere).take(CALLS);
         let most = calls.map(|(of, share)| format!("{} {}", of.call, percent_of_tenths(share)));
         let most = most.collect::<Vec<_>>().join(", ");
+        // Writing to a string does not fail.
         if !most.is_empty() {
             let _ = write!(line, " ({most})");
         }
@@ -295,15 +288,11 @@ impl Threads {
         let (Some(line), Some(parts)) = (self.line(), self.document()) else {
             return String::new();
         };
-        let unknown = match (parts.unknown_futexes_ns, self.known.slept_ns) {
-            (0, _) => "",
-            (_, Some(_)) => {
+        let unknown = match parts.unknown_futexes_ns {
+            0 => "",
+            _ => {
                 "in futexes beyond that, the record has nothing: joins, barriers, locks of the C library, and of \
                  programs that call the kernel by themselves. `fairlock snapshot PID` names them while they last\n"
-            }
-            (_, None) => {
-                "in futexes beyond that, nothing is counted: conditions, semaphores, joins, and locks that \
-                 are not served\n"
             }
         };
         format!("\n{line}\n{unknown}")
@@ -313,7 +302,7 @@ impl Threads {
     /// sleep in futexes or in unknown places, or, of threads that waited awake, as running.
     pub fn document(&self) -> Option<OfThreads> {
         let ns = |time: Duration| time.as_nanos() as u64;
-        let known = sum([self.known.lost_ns, self.known.slept_ns.unwrap_or(0)]);
+        let known = sum([self.known.lost_ns, self.known.slept_ns]);
         let mut missing = known;
         let mut without_known = |time: Duration| {
             let known = missing.min(ns(time));
@@ -370,7 +359,7 @@ mod tests {
                 *threads.place(doing) += Duration::from_secs(1);
             }
         }
-        let known = Totals { lost_ns: 100_000_000, slept_ns: Some(650_000_000) };
+        let known = Totals { lost_ns: 100_000_000, slept_ns: 650_000_000 };
         let verdict = threads.with(known);
         let text = verdict.text();
         for said in [
@@ -408,7 +397,7 @@ mod tests {
                 known: Totals::default(),
             };
             let [lost_ns, slept_ns] = known.map(|ms| ms * 1_000_000);
-            let threads = threads.with(Totals { lost_ns, slept_ns: Some(slept_ns) });
+            let threads = threads.with(Totals { lost_ns, slept_ns });
             let parts = threads.document().unwrap();
             let calls = parts.elsewhere.iter().map(|of| of.slept_ns);
             let asleep = parts.slept_ns + parts.unknown_futexes_ns + parts.hidden_ns;
@@ -449,7 +438,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_what_was_not_seen() {
-        let verdict = Threads::default().with(Totals { lost_ns: 7, slept_ns: None });
+        let verdict = Threads::default().with(Totals { lost_ns: 7, slept_ns: 0 });
         assert!(verdict.text().is_empty() && verdict.document().is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::keys::Keys;
-use super::profile::{Files, Profile, told};
+use super::profile::{Files, Profile, WhyNone, told};
 use super::threads::Watch;
 use super::{
     catch_signals, caught, command, exit_code, find, folder, library, program, record, survivors,
@@ -75,7 +75,8 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let profile = Profile::read(folder.path(), child.id())?;
         let threads = threads.end().with(profile.totals());
         let survivors = survivors::text(folder.path());
-        let text = profile.text(survivors.is_some(), Page::Stdout.width());
+        let why_none = WhyNone::said_if(survivors.is_some());
+        let text = profile.text(why_none, Page::Stdout.width());
         show(&(threads.text() + &text))?;
         survivors.iter().for_each(|text| complain(text));
         Ok(code)

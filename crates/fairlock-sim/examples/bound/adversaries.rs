@@ -1,6 +1,6 @@
 //! Who attacks the lock, and how.
 
-use crate::victim::How;
+use super::victim::How;
 
 /// How long a thread stays.
 #[derive(Clone, Copy, PartialEq)]

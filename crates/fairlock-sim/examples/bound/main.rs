@@ -12,7 +12,7 @@
 
 #![allow(unreachable_pub, reason = "a program is no library for others")]
 
-mod adversaries;
+pub mod adversaries;
 mod victim;
 mod watch;
 
@@ -27,7 +27,7 @@ use fairlock::wait::{CancelToken, Wait};
 use fairlock_sim::{
     Machine, MachineError, Sim, Simulation, begin_locks, busy, now, random, sleep, stopped,
 };
-use victim::{How, Slow, Victim};
+use victim::{Apart, How, Slow, Victim};
 use watch::Watch;
 
 const RUN_NS: u64 = 100_000_000;
@@ -38,8 +38,8 @@ const CANCEL_NS: u64 = 200_000;
 const MOST_LOCKS: usize = 8;
 
 /// The longest wait of some, in relation to what was planned.
-#[derive(Clone, Copy, Default)]
-struct Worst {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Worst {
     waited: u64,
     planned: u64,
     /// That of a thread that waits by attempts.
@@ -75,7 +75,7 @@ struct Attacked<'a> {
     lock: &'a dyn Victim,
     watch: Watch,
     /// One for each [`CANCEL_NS`].
-    tokens: &'a [CancelToken<Sim>],
+    tokens: &'a [Apart<CancelToken<Sim>>],
     longest: Cell<u64>,
     worst: Cell<Worst>,
 }
@@ -119,7 +119,7 @@ impl Attacked<'_> {
             Attempts::Patient => self.lock.take_with(how, Wait::FOREVER),
             Attempts::Timed(ns) => self.lock.take_with(how, Wait::until_nanos(now() + ns)),
             Attempts::Cancelled => {
-                let token = &self.tokens[(now() / CANCEL_NS) as usize % self.tokens.len()];
+                let token = &self.tokens[(now() / CANCEL_NS) as usize % self.tokens.len()].0;
                 self.lock.take_with(how, Wait::FOREVER.cancellable(token))
             }
         }
@@ -202,34 +202,53 @@ fn act(attacked: &[Attacked<'_>], me: usize, part: &Part, ahead: Ahead) {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+pub enum Form {
     RwLock,
     Mutex,
     /// One that is not what it says: [`Slow`].
     Control,
 }
 
-fn make(form: Form) -> Box<dyn Victim> {
+pub fn run(
+    form: Form,
+    machine: &Machine,
+    adversary: &Adversary,
+    threads: usize,
+    seed: u64,
+) -> Worst {
     match form {
-        Form::RwLock => Box::new(RawRwLock::<Sim>::new_const()),
-        Form::Mutex => Box::new(RawMutex::<Sim>::new_const()),
-        Form::Control => Box::new(Slow::new()),
+        Form::RwLock => {
+            run_at(|| Apart(RawRwLock::new_const()), form, machine, adversary, threads, seed)
+        }
+        Form::Mutex => {
+            run_at(|| Apart(RawMutex::new_const()), form, machine, adversary, threads, seed)
+        }
+        Form::Control => run_at(Slow::new, form, machine, adversary, threads, seed),
     }
 }
 
-fn run(form: Form, machine: &Machine, adversary: &Adversary, threads: usize, seed: u64) -> Worst {
+fn run_at<V: Victim>(
+    new: fn() -> V,
+    form: Form,
+    machine: &Machine,
+    adversary: &Adversary,
+    threads: usize,
+    seed: u64,
+) -> Worst {
     // SAFETY: no lock of an earlier simulation is used any more.
     unsafe { begin_locks() };
-    let locks: [_; MOST_LOCKS] = std::array::from_fn(|_| make(form));
+    // One after the other: nothing depends on what the allocator had free.
+    let locks: [_; MOST_LOCKS] = std::array::from_fn(|_| new());
     let parts: Vec<_> = (0..threads).map(|thread| (adversary.part)(thread, threads)).collect();
     let parts: Vec<_> = parts
         .into_iter()
         .map(|part| if form == Form::Mutex { Part { how: [How::Write; 2], ..part } } else { part })
         .collect();
     let ahead = Ahead::of(&parts);
-    let tokens: Vec<_> = (0..RUN_NS / CANCEL_NS + 1).map(|_| CancelToken::<Sim>::new()).collect();
+    let tokens: Vec<_> =
+        (0..RUN_NS / CANCEL_NS + 1).map(|_| Apart(CancelToken::<Sim>::new())).collect();
     let attacked = locks.each_ref().map(|lock| Attacked {
-        lock: &**lock,
+        lock,
         watch: Watch::default(),
         tokens: &tokens,
         longest: Cell::default(),
@@ -244,7 +263,7 @@ fn run(form: Form, machine: &Machine, adversary: &Adversary, threads: usize, see
         simulation.spawn(|| {
             for (nth, token) in (1..).zip(&tokens) {
                 sleep((nth * CANCEL_NS).saturating_sub(now()));
-                token.cancel();
+                token.0.cancel();
             }
         });
     }

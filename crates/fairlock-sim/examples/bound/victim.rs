@@ -4,6 +4,10 @@ use fairlock::lock::{Policy, RawMutex, RawRwLock};
 use fairlock::wait::Wait;
 use fairlock_sim::Sim;
 
+/// In cache lines of its own: simulations do not depend on what the allocator puts beside it.
+#[repr(align(128))]
+pub struct Apart<T>(pub T);
+
 /// How a thread wants the lock; a mutex has one way only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
@@ -40,12 +44,12 @@ pub trait Victim {
 
 macro_rules! victim {
     ($lock:ty) => {
-        impl Victim for $lock {
+        impl Victim for Apart<$lock> {
             fn take_with(&self, how: How, wait: Wait<'_, Sim>) -> bool {
                 match how {
-                    How::Read | How::ReadTwice => self.read_with(wait),
-                    How::Upgradable | How::Upgrade => self.upgradable_read_with(wait),
-                    How::Write | How::Downgrade => self.write_with(wait),
+                    How::Read | How::ReadTwice => self.0.read_with(wait),
+                    How::Upgradable | How::Upgrade => self.0.upgradable_read_with(wait),
+                    How::Write | How::Downgrade => self.0.write_with(wait),
                 }
                 .is_ok()
             }
@@ -54,9 +58,9 @@ macro_rules! victim {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match how {
-                        How::ReadTwice => self.read_recursive(),
-                        How::Upgrade => self.upgrade(),
-                        How::Downgrade => self.downgrade(),
+                        How::ReadTwice => self.0.read_recursive(),
+                        How::Upgrade => self.0.upgrade(),
+                        How::Downgrade => self.0.downgrade(),
                         How::Read | How::Upgradable | How::Write => {}
                     }
                 }
@@ -66,49 +70,49 @@ macro_rules! victim {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match how {
-                        How::Read | How::Downgrade => self.unlock_read(),
+                        How::Read | How::Downgrade => self.0.unlock_read(),
                         How::ReadTwice => {
-                            self.unlock_read();
-                            self.unlock_read();
+                            self.0.unlock_read();
+                            self.0.unlock_read();
                         }
-                        How::Upgradable => self.unlock_upgradable(),
-                        How::Upgrade | How::Write => self.unlock_write(),
+                        How::Upgradable => self.0.unlock_upgradable(),
+                        How::Upgrade | How::Write => self.0.unlock_write(),
                     }
                 }
             }
 
             fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
-                self.planned_wait_ns(grants_ahead)
+                self.0.planned_wait_ns(grants_ahead)
             }
         }
     };
 }
 victim!(RawRwLock<Sim>);
 
-impl Victim for RawMutex<Sim> {
+impl Victim for Apart<RawMutex<Sim>> {
     fn take_with(&self, _: How, wait: Wait<'_, Sim>) -> bool {
-        self.lock_with(wait).is_ok()
+        self.0.lock_with(wait).is_ok()
     }
 
     unsafe fn change(&self, _: How) {}
 
     unsafe fn leave(&self, _: How) {
         // SAFETY: the caller's promise.
-        unsafe { self.unlock() }
+        unsafe { self.0.unlock() }
     }
 
     fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
-        self.planned_wait_ns(grants_ahead)
+        self.0.planned_wait_ns(grants_ahead)
     }
 }
 
 /// The negative control: a lock with ten times the aim of the default, which says that it is the default.
-pub struct Slow(RawRwLock<Sim>);
+pub struct Slow(Apart<RawRwLock<Sim>>);
 
 impl Slow {
     pub fn new() -> Self {
         let aim = 10 * Policy::DEFAULT.aim;
-        Self(RawRwLock::new(Policy { aim, ..Policy::DEFAULT }))
+        Self(Apart(RawRwLock::new(Policy { aim, ..Policy::DEFAULT })))
     }
 }
 
@@ -128,6 +132,6 @@ impl Victim for Slow {
     }
 
     fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
-        Victim::planned_wait_ns(&RawRwLock::<Sim>::new_const(), grants_ahead)
+        RawRwLock::<Sim>::new_const().planned_wait_ns(grants_ahead)
     }
 }

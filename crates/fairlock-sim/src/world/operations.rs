@@ -295,6 +295,10 @@ impl Engine for World<'_> {
         self.cpus_seen
     }
 
+    fn socket(&self) -> usize {
+        if self.has_host() { 0 } else { usize::from(self.physical_place(self.running).socket) }
+    }
+
     fn number(&self) -> usize {
         self.running as usize
     }

@@ -37,8 +37,7 @@ fn kept(name: &str) -> &'static str {
     name
 }
 
-/// The disciplines that have parameters, and these.
-const DISCIPLINES: [&str; 2] = ["tenure", "published"];
+// The parameters of the disciplines.
 const TENURE: [&str; 2] = ["handoff_after", "budget"];
 const PUBLISHED: [&str; 4] = ["handoff_after", "reader_spin", "writer_spin", "writer_phase"];
 
@@ -131,88 +130,6 @@ pub fn rejoined(parts: &[String]) -> Vec<String> {
     locks
 }
 
-/// The locks, in which each lock that is given by its parameters, and has the discipline of the sweep, is
-/// replaced by one for each value of the sweep. If there is none, locks with that discipline are added, or with
-/// the default's.
-pub fn swept(mut locks: Vec<String>, sweep: &Sweep) -> Vec<String> {
-    let is_swept = |lock: &String| {
-        let discipline = lock.split(':').next().unwrap_or(lock);
-        DISCIPLINES.contains(&discipline) && sweep.discipline.is_none_or(|only| only == discipline)
-    };
-    if !locks.iter().any(is_swept) {
-        locks.push(sweep.discipline.unwrap_or("tenure").to_owned());
-    }
-    let with = |lock: String| -> Vec<String> {
-        if !is_swept(&lock) {
-            return vec![lock];
-        }
-        let joint = match lock.split_once(':') {
-            None => ":",
-            Some((_, "")) => "",
-            Some(_) => ",",
-        };
-        sweep.values.iter().map(|value| format!("{lock}{joint}{}={value}", sweep.key)).collect()
-    };
-    locks.into_iter().flat_map(with).collect()
-}
-
-/// A parameter and its values.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sweep {
-    /// Whose parameter it is; `None`: of any discipline that has it.
-    discipline: Option<&'static str>,
-    key: String,
-    values: Vec<String>,
-}
-
-impl std::str::FromStr for Sweep {
-    type Err = String;
-
-    /// `handoff_after=0.5ms..16ms`: doubled from the first to the last. With a discipline before it
-    /// (`published:handoff_after=…`) only that is swept.
-    fn from_str(text: &str) -> Result<Self, String> {
-        const MEND: &str = "use a parameter and a range, such as handoff_after=0.5ms..16ms";
-        /// A sweep with more values is a mistake.
-        const MOST: usize = 40;
-        let (key, range) = text.split_once('=').ok_or(MEND)?;
-        let (discipline, key) = match key.split_once(':') {
-            None => (None, key),
-            Some((name, key)) => {
-                let found = DISCIPLINES.into_iter().find(|known| *known == name);
-                (Some(found.ok_or("the parameter is one of tenure: or of published:")?), key)
-            }
-        };
-        let (first, last) = range.split_once("..").ok_or(MEND)?;
-        let digits =
-            |text: &str| text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let (number, unit) = first.split_at(digits(first));
-        let first: f64 = number.parse().map_err(|_| MEND)?;
-        let (number, last_unit) = last.split_at(digits(last));
-        let last: f64 = number.parse().map_err(|_| MEND)?;
-        let worth =
-            |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, ns)| *ns);
-        // The two ends may have different units.
-        let last = last * worth(last_unit) / worth(unit);
-        if first <= 0.0 {
-            return Err("values double from the first, which is zero: begin above it".to_owned());
-        }
-        if last < first {
-            return Err("the last value is less than the first: exchange them".to_owned());
-        }
-        let mut values: Vec<f64> = vec![first];
-        while let Some(next) =
-            values.last().map(|value| value * 2.0).filter(|next| *next <= last * 1.0001)
-        {
-            values.push(next);
-            if values.len() > MOST {
-                return Err(format!("{text} has too many values: use a smaller range"));
-            }
-        }
-        let values = values.into_iter().map(|value| format!("{value}{unit}")).collect();
-        Ok(Self { discipline, key: key.to_owned(), values })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,41 +178,5 @@ mod tests {
             rejoined(&split("unfair,tenure:handoff_after=1ms,budget=20,std")),
             ["unfair", "tenure:handoff_after=1ms,budget=20", "std"]
         );
-    }
-
-    #[test]
-    fn a_sweep_doubles_from_end_to_end() {
-        let sweep: Sweep = "handoff_after=0.5ms..2ms".parse().unwrap();
-        let base = vec!["unfair".to_owned(), "tenure:budget=20".to_owned()];
-        assert_eq!(
-            swept(base, &sweep),
-            [
-                "unfair",
-                "tenure:budget=20,handoff_after=0.5ms",
-                "tenure:budget=20,handoff_after=1ms",
-                "tenure:budget=20,handoff_after=2ms",
-            ]
-        );
-        assert_eq!(
-            swept(Vec::new(), &"budget=5..10".parse().unwrap()),
-            ["tenure:budget=5", "tenure:budget=10"]
-        );
-        let published: Sweep = "published:handoff_after=1ms..2ms".parse().unwrap();
-        assert_eq!(
-            swept(vec!["tenure".to_owned()], &published),
-            ["tenure", "published:handoff_after=1ms", "published:handoff_after=2ms"]
-        );
-        let mixed: Sweep = "handoff_after=500us..1ms".parse().unwrap();
-        assert_eq!(mixed.values, ["500us", "1000us"]);
-        for wrong in [
-            "budget",
-            "budget=5",
-            "budget=9..3",
-            "budget=0..3",
-            "x=1..99999999999999999",
-            "mine:x=1..2",
-        ] {
-            assert!(wrong.parse::<Sweep>().is_err(), "{wrong}");
-        }
     }
 }

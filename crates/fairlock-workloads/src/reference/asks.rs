@@ -7,6 +7,10 @@ use fairlock_sim::Sim;
 pub trait Asks: Platform {
     /// The calling thread's number: threads that live at the same time have different ones.
     fn number() -> usize;
+    /// The socket that the calling thread is in; zero where that is not known.
+    fn socket() -> usize {
+        0
+    }
 }
 
 /// The calling thread's number, on real machines.
@@ -26,6 +30,17 @@ impl Asks for fairlock::platform::Native {
     fn number() -> usize {
         counted()
     }
+
+    fn socket() -> usize {
+        use fairlock::platform::System;
+        static SOCKETS: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+        let of = |cpu| {
+            let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+            std::fs::read_to_string(file).ok()?.trim().parse().ok()
+        };
+        let sockets = SOCKETS.get_or_init(|| (0..).map_while(of).collect());
+        Self::cpu().and_then(|cpu| sockets.get(cpu as usize).copied()).unwrap_or(0)
+    }
 }
 
 impl Asks for Portable {
@@ -37,5 +52,9 @@ impl Asks for Portable {
 impl Asks for Sim {
     fn number() -> usize {
         fairlock_sim::thread()
+    }
+
+    fn socket() -> usize {
+        fairlock_sim::socket()
     }
 }

@@ -1,6 +1,6 @@
 //! Locks to compare with, and to predict other people's tables with: textbook spinlocks, which
-//! never yield (`tas`, `backoff`, `ticket`, `mcs`, `queue_unfair`; some queue locks have a form whose
-//! waiters park), and sleeping locks (`futex`, `parking`, `rwsem_2017`, `percpu`, `bravo`). Those that are known by a publication are written from its description.
+//! never yield (`tas`, `backoff`, `ticket`, `mcs`, `cna`, `queue_unfair`; some queue locks have a form whose
+//! waiters park), and sleeping locks (`futex`, `pi_futex`, `parking`, `rwsem_2017`, `percpu`, `bravo`). Those that are known by a publication are written from its description.
 //!
 //! Written once against [`Platform`], like the locks of this project, so that
 //! they run on any machine these run on.
@@ -8,11 +8,13 @@
 mod asks;
 mod backoff;
 mod bravo;
+mod cna;
 mod futex;
 mod guarded;
 mod mcs;
 mod parking;
 mod percpu;
+mod pi_futex;
 mod queue_unfair;
 mod rwsem_2017;
 mod tas;
@@ -26,14 +28,16 @@ use crate::locks::monitor::Monitor;
 pub use asks::Asks;
 use backoff::BackingOff;
 use bravo::Bravo;
+use cna::Cna;
 pub(crate) use futex::Futexes;
 use futex::{FutexMutex, LOOKS};
 use mcs::{Mcs, Parks, Spins};
 use parking::Parking;
 use percpu::PerCpu;
+use pi_futex::PiFutex;
 use queue_unfair::UnfairQueue;
 use rwsem_2017::Rwsem2017;
-use tas::TestAndSet;
+use tas::{Napping, TestAndSet};
 use ticket::Ticket;
 
 /// The most pauses between two attempts of a lock that backs off.
@@ -42,6 +46,9 @@ const MOST_PAUSES: u32 = 1024;
 /// How long waiters spin before they park: as long as those of the ticket locks, which these are
 /// compared with.
 const SPIN_NS: u64 = 40_000;
+
+/// How often a thread looks at a PI futex that is held before it calls the system, as in Swift's library.
+const PI_LOOKS: u32 = 1_000;
 
 /// On a cache line of its own: simulations do not depend on where the allocator puts it.
 #[repr(align(128))]
@@ -81,6 +88,10 @@ pub fn entries<P: Asks, T: Runs>() -> Vec<LockEntry<T>> {
         LockEntry::mutex::<BackingOff<P, false, 1>>("ref:cas"),
         LockEntry::mutex::<BackingOff<P, true, MOST_PAUSES>>("ref:ttas_backoff"),
         // Those of systems and libraries.
+        LockEntry::mutex::<Napping<P>>("ref:micro_spin"),
+        LockEntry::mutex::<Cna<P, false>>("ref:qspin"),
+        LockEntry::mutex::<Cna<P, true>>("ref:cna"),
+        LockEntry::mutex::<PiFutex<P, PI_LOOKS>>("ref:pi_futex"),
         LockEntry::mutex::<Parking<P>>("ref:parking_fair"),
         LockEntry::both::<PerCpu<P>>("ref:percpu"),
         LockEntry::both::<Bravo<P, Rwsem2017<P>>>("ref:bravo"),
@@ -95,6 +106,7 @@ pub fn plain_for_ranges<P: Platform, T: Runs>() -> LockEntry<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
@@ -141,6 +153,11 @@ mod tests {
         excludes::<FutexMutex<P, LOOKS>>();
         excludes::<FutexMutex<P, 0>>();
         excludes::<Parking<P>>();
+        excludes::<Napping<P>>();
+        excludes::<Cna<P, false>>();
+        excludes::<Cna<P, true>>();
+        excludes::<PiFutex<P, PI_LOOKS>>();
+        excludes::<PiFutex<P, 0>>();
     }
 
     #[test]
@@ -216,7 +233,7 @@ mod tests {
     fn excludes_simulated<L: BenchLock>(reads: bool) {
         for machine in ["two_cpu", "ivybridge_240"] {
             let machine = Machine::builtin(machine).unwrap();
-            let (lock, inside) = (L::create(), std::cell::Cell::new((0_u32, 0_u32)));
+            let (lock, inside) = (L::create(), Cell::new((0_u32, 0_u32)));
             let mut simulation = Simulation::new(&machine, 1);
             for thread in 0..16 {
                 let (lock, inside) = (&lock, &inside);
@@ -256,9 +273,59 @@ mod tests {
         excludes_simulated::<FutexMutex<Sim, LOOKS>>(false);
         excludes_simulated::<FutexMutex<Sim, 0>>(false);
         excludes_simulated::<Parking<Sim>>(false);
+        excludes_simulated::<Napping<Sim>>(false);
+        excludes_simulated::<Cna<Sim, false>>(false);
+        excludes_simulated::<Cna<Sim, true>>(false);
+        excludes_simulated::<PiFutex<Sim, PI_LOOKS>>(false);
+        excludes_simulated::<PiFutex<Sim, 0>>(false);
         excludes_simulated::<Rwsem2017<Sim>>(true);
         excludes_simulated::<PerCpu<Sim>>(true);
         excludes_simulated::<Bravo<Sim, Rwsem2017<Sim>>>(true);
+    }
+
+    /// Forty threads of 8 sockets at a lock for 50 ms: the share of turns that go to another socket, and the fewest and
+    /// the most turns of a thread.
+    fn turns_by_socket<L: BenchLock>() -> (f64, u32, u32) {
+        let machine = Machine::builtin("ivybridge_240").unwrap();
+        let (lock, before, moves) = (L::create(), Cell::new(0), Cell::new(0_u32));
+        let mut simulation = Simulation::new(&machine, 1);
+        let threads = (0..40).map(|_| {
+            simulation.spawn(|| {
+                let mut turns = 0_u32;
+                while !fairlock_sim::stopped() {
+                    lock.write(|| {
+                        let socket = fairlock_sim::socket();
+                        let moved = before.replace(socket) != socket;
+                        moves.set(moves.get() + u32::from(moved));
+                        fairlock_sim::busy(500);
+                    });
+                    turns += 1;
+                }
+                turns
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        simulation.run_for(50_000_000).unwrap();
+        let turns: Vec<u32> = threads.into_iter().map(|thread| thread.join()).collect();
+        let moved = f64::from(moves.get()) / f64::from(turns.iter().sum::<u32>());
+        (moved, *turns.iter().min().unwrap(), *turns.iter().max().unwrap())
+    }
+
+    #[test]
+    fn cna_stays_in_a_socket_for_10_ms() {
+        let (moved, least, most) = turns_by_socket::<Cna<Sim, false>>();
+        assert!(moved > 0.5 && most - least <= 10, "{moved}, {least} to {most}");
+        let (moved, least, most) = turns_by_socket::<Cna<Sim, true>>();
+        // Five times 10 ms are not enough for eight sockets, but those that have none are aside.
+        assert!(moved < 0.05 && least < most / 100, "{moved}, {least} to {most}");
+    }
+
+    #[test]
+    fn a_pi_futex_is_handed_over_in_order_of_arrival() {
+        let (turns, sleeps) = turns_of_parked_waiters::<PiFutex<Sim, 0>>();
+        assert!(sleeps >= 40, "{sleeps}");
+        let in_turn = turns[6..55].windows(6).all(|w| !w[1..].contains(&w[0]));
+        assert!(turns.len() == 60 && in_turn, "{turns:?}");
     }
 
     #[test]

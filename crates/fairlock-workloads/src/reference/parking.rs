@@ -30,19 +30,43 @@ pub struct Parking<P: Platform> {
 }
 
 struct Bucket {
-    waiters: VecDeque<Waiter>,
+    waiters: VecDeque<Parked>,
     /// When the lock is handed over the next time.
     fair_at: u64,
     /// The state of a generator of random numbers, never zero.
     random: u64,
 }
 
-/// A thread in the bucket.
-struct Waiter {
+/// A thread that waits until it is told something, other than zero.
+pub(super) struct Parked {
     /// The address of its record.
     thread: usize,
-    /// The address of its word in its frame, which is there until the word says more than [`ASLEEP`].
+    /// The address of its word in its frame, which is there until the word says more than zero.
     told: usize,
+}
+
+impl Parked {
+    /// The calling thread, which waits for a value of `told`.
+    pub(super) fn new<P: Platform>(told: &P::AtomicU32) -> Self {
+        Self {
+            thread: core::ptr::from_ref(P::thread()).expose_provenance(),
+            told: core::ptr::from_ref(told).expose_provenance(),
+        }
+    }
+
+    /// Tells the thread, which may have to be unparked.
+    ///
+    /// # Safety
+    /// The thread waits, and has not been told.
+    pub(super) unsafe fn tell<P: Platform>(&self, what: u32) -> &'static Thread<P> {
+        // SAFETY: a thread parks with its record.
+        let thread = unsafe { parked_at::<P>(self.thread) };
+        // SAFETY: the thread's frame is there until this store.
+        let told: &P::AtomicU32 = unsafe { &*core::ptr::with_exposed_provenance(self.told) };
+        // Release: if the lock is handed over, what was done under it.
+        told.store(what, Ordering::Release);
+        thread
+    }
 }
 
 /// What a parked thread is told.
@@ -99,12 +123,8 @@ impl<P: Platform> Parking<P> {
 
     /// Parks until told; returns whether the lock is this thread's.
     fn park(&self) -> bool {
-        let thread = P::thread();
         let told = P::AtomicU32::new(ASLEEP);
-        let waiter = Waiter {
-            thread: core::ptr::from_ref(thread).expose_provenance(),
-            told: core::ptr::from_ref(&told).expose_provenance(),
-        };
+        let waiter = Parked::new::<P>(&told);
         let is_parked = self.bucket.0.with(|bucket| {
             // It may have been released meanwhile, by a thread that found nobody here.
             let must_park = self.state.load(Ordering::Relaxed) == LOCKED | PARKED;
@@ -129,15 +149,8 @@ impl<P: Platform> Parking<P> {
             let locked = if hands_over { LOCKED } else { 0 };
             // Release: the section happens before the next one.
             self.state.store(locked | rest, Ordering::Release);
-            first.map(|Waiter { thread, told }| {
-                // SAFETY: a thread in the bucket has parked with its record.
-                let thread = unsafe { parked_at::<P>(thread) };
-                // SAFETY: the thread's frame is there until this store.
-                let told: &P::AtomicU32 = unsafe { &*core::ptr::with_exposed_provenance(told) };
-                // Release: as above, if handed over.
-                told.store(if hands_over { HAVE } else { TRY }, Ordering::Release);
-                thread
-            })
+            // SAFETY: a thread in the bucket waits, and is told once.
+            first.map(|first| unsafe { first.tell::<P>(if hands_over { HAVE } else { TRY }) })
         });
         if let Some(thread) = woken {
             thread.unpark();

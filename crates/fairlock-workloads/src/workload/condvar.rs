@@ -32,9 +32,9 @@ const PATIENCE: Duration = Duration::from_micros(100);
 /// How long a section of the mutex alone is, and the work outside it.
 const SECTION_NS: u64 = 1_000;
 
-/// Whether the case runs with this many threads: wherever it can, if the numbers were `chosen`.
-pub fn runs_with(case: Case, threads: usize, chosen: bool) -> bool {
-    if chosen {
+/// Whether the case runs with this many threads: wherever it can, if numbers were `asked` for.
+pub fn runs_with(case: Case, threads: usize, asked: &[usize]) -> bool {
+    if !asked.is_empty() {
         return threads >= 2 && (case != Case::PingPong || threads == 2);
     }
     let of_case: &[usize] = match case {

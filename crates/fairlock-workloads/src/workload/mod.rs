@@ -12,7 +12,6 @@ pub mod idle;
 pub mod program;
 pub mod random;
 pub mod range;
-pub mod read_mostly;
 pub mod reader_spin;
 pub mod scenario;
 pub mod setup;
@@ -44,7 +43,6 @@ pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Ce
         Workload::ReaderSpin => reader_spin::run::<L, T>(cell, testbed),
         Workload::DirectIo => direct_io::run::<Erased, T>(cell, testbed),
         Workload::Uncontended => uncontended::run::<L, T>(cell, testbed),
-        Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Idle => idle::run::<ManyLocks<Erased>, T>(cell, testbed),
         Workload::Scenario => scenario::run::<ManyLocks<Erased>, T>(cell, testbed),

@@ -1,15 +1,20 @@
 //! The condition variable in every interleaving: notifications against waits that come,
-//! time out and are cancelled, while the mutex is free, held and contended:
+//! time out and are cancelled, of threads and tasks, while the mutex is free, held and contended:
 //! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib condvar_loom`
+
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
-use super::WordCondvar;
 use super::notified::{Notice, Notified, WOKEN};
+use super::{RawWaitFuture, WordCondvar};
 #[cfg(fairlock_faults)]
 use crate::fault::{Fault, with_fault};
 use crate::lock::RawMutex;
+use crate::models::tasks::Task;
 use crate::platform::System;
 use crate::platform::loom::Loom;
 #[cfg(fairlock_faults)]
@@ -96,9 +101,78 @@ impl Stage {
     }
 }
 
+/// What tasks do. Each is polled by a thread of its own.
+impl Stage {
+    fn wait_task(&self) -> usize {
+        self.wait_polled(|wait| Task::new().block_on(wait))
+    }
+
+    /// The task is polled by another waker first.
+    fn wait_moved(&self) -> usize {
+        self.wait_polled(|wait| {
+            let mut wait = pin!(wait);
+            match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(()) => unreachable!("it was not queued"),
+                Poll::Pending => Task::new().block_on(wait),
+            }
+        })
+    }
+
+    /// `poll` polls each wait until it is ready.
+    fn wait_polled(&self, poll: impl Fn(RawWaitFuture<'_, Loom>)) -> usize {
+        let mut came = 0;
+        self.mutex.lock();
+        while !self.is_set() {
+            // SAFETY: just taken.
+            poll(unsafe { self.changed.wait_async(&self.mutex) });
+            came += 1;
+        }
+        // SAFETY: as above.
+        unsafe { self.mutex.unlock() };
+        came
+    }
+
+    /// Waits once, and gives up when it was queued.
+    fn drop_queued(&self) -> usize {
+        self.poll_and_drop(1)
+    }
+
+    /// Waits once, and gives up when it was woken, or queued for the mutex.
+    fn drop_woken(&self) -> usize {
+        self.poll_and_drop(2)
+    }
+
+    fn poll_and_drop(&self, polls: u32) -> usize {
+        self.mutex.lock();
+        let is_set = self.is_set();
+        // SAFETY: just taken.
+        let wait = unsafe { self.changed.wait_async(&self.mutex) };
+        // A future that was not polled has the mutex, and releases it.
+        let came = Task::new().poll_and_drop(wait, if is_set { 0 } else { polls });
+        if came {
+            // SAFETY: it was ready.
+            unsafe { self.mutex.unlock() };
+        }
+        came.into()
+    }
+}
+
 /// Runs each in a thread of its own, `notify` in the model's. A waiter returns how many of its
 /// waits were notified, `notify` how many waits it notified.
 fn check<const N: usize>(waiters: [fn(&Stage) -> usize; N], notify: fn(&Stage) -> usize) {
+    run(waiters, notify, |notified, came| assert_eq!(notified, came));
+}
+
+/// Some give up: a notification may find nobody else.
+fn check_dropped<const N: usize>(waiters: [fn(&Stage) -> usize; N], notify: fn(&Stage) -> usize) {
+    run(waiters, notify, |notified, came| assert!(came <= notified));
+}
+
+fn run<const N: usize>(
+    waiters: [fn(&Stage) -> usize; N],
+    notify: fn(&Stage) -> usize,
+    counts: fn(usize, usize),
+) {
     loom::model(move || {
         let stage = Stage::new();
         let waiters: Vec<_> = waiters
@@ -110,7 +184,7 @@ fn check<const N: usize>(waiters: [fn(&Stage) -> usize; N], notify: fn(&Stage) -
             .collect();
         let notified = notify(&stage);
         let came: usize = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
-        assert_eq!(notified, came);
+        counts(notified, came);
         assert!(!stage.mutex.is_locked() && !stage.changed.has_waiters());
     });
 }
@@ -178,6 +252,40 @@ fn a_notification_against_a_cancel() {
     });
 }
 
+#[test]
+fn a_task_that_waits() {
+    check([Stage::wait_task], set_and_notify_one);
+    check([Stage::wait_task], set_then_notify_all);
+}
+
+#[test]
+fn a_task_that_is_polled_by_another_waker() {
+    check([Stage::wait_moved], set_and_notify_one);
+    check([Stage::wait_moved], set_then_notify_all);
+}
+
+#[test]
+fn a_task_beside_a_thread() {
+    check([Stage::wait_task, Stage::wait], set_and_notify_all);
+    check([Stage::wait_task, Stage::wait], set_then_notify_all);
+}
+
+#[test]
+fn two_tasks() {
+    check([Stage::wait_task, Stage::wait_task], set_then_notify_all);
+}
+
+#[test]
+fn a_task_that_gives_up_beside_a_thread() {
+    check_dropped([Stage::drop_queued, Stage::wait], set_and_notify_one);
+}
+
+#[test]
+fn a_task_that_gives_up_beside_a_task() {
+    check_dropped([Stage::drop_queued, Stage::wait_task], set_and_notify_one);
+    check_dropped([Stage::drop_woken, Stage::wait_task], set_and_notify_all);
+}
+
 /// A notice, and the list that it is put on. Cells of it are touched by one thread at a time (loom checks that).
 struct Shared(Notified<Loom>, [Notice<Loom>; 2]);
 
@@ -204,7 +312,7 @@ fn whoever_takes_one_off_the_list_finds_the_next() {
 /// A test for each mistake: it is found.
 #[cfg(fairlock_faults)]
 macro_rules! controls {
-    ($($name:ident: $complaint:literal, $fault:ident, $waiters:expr, $notify:expr;)+) => {
+    ($($name:ident: $complaint:literal, $fault:ident, $check:ident, $waiters:expr, $notify:expr;)+) => {
         $(#[test]
         fn $name() {
             assert_fails(concat!(module_path!(), "::broken::", stringify!($name)), $complaint);
@@ -216,7 +324,7 @@ macro_rules! controls {
             $(#[test]
             #[ignore = "fails: a negative control"]
             fn $name() {
-                with_fault(Some(Fault::$fault), || check($waiters, $notify));
+                with_fault(Some(Fault::$fault), || $check($waiters, $notify));
             })+
         }
     };
@@ -224,7 +332,10 @@ macro_rules! controls {
 
 #[cfg(fairlock_faults)]
 controls! {
-    queues_too_late: "deadlock", QueuesTooLate, [Stage::wait], set_and_notify_one;
-    broken_forgets_followers: "deadlock", ForgetsFollowers, [Stage::wait, Stage::wait], set_and_notify_all;
-    broken_takes_notification: "left == right", TakesNotification, [Stage::wait_timed], set_and_notify_one;
+    queues_too_late: "deadlock", QueuesTooLate, check, [Stage::wait], set_and_notify_one;
+    broken_forgets_followers: "deadlock", ForgetsFollowers, check, [Stage::wait, Stage::wait], set_and_notify_all;
+    task_queues_too_late: "deadlock", QueuesTooLate, check, [Stage::wait_task], set_and_notify_one;
+    keeps_waker: "deadlock", KeepsWaker, check, [Stage::wait_moved], set_and_notify_one;
+    keeps_notification: "deadlock", KeepsNotification, check_dropped, [Stage::drop_queued, Stage::wait], set_and_notify_one;
+    broken_takes_notification: "left == right", TakesNotification, check, [Stage::wait_timed], set_and_notify_one;
 }

@@ -19,6 +19,9 @@ use crate::wait::{Hint, Sleeper};
 pub(super) const WAITING: u32 = 0;
 pub(super) const NOTIFIED: u32 = 1;
 pub(super) const WOKEN: u32 = 2;
+/// Of a task that was notified alone.
+#[cfg(feature = "async")]
+pub(super) const OWES: u32 = 3;
 
 /// How many threads the notifying thread wakes. With fewer, a single thread could delay all; with
 /// more, or all at once, they are up to four times as slow on two CPUs. Model checks and testers

@@ -29,6 +29,11 @@ impl RawCondvar {
         self.0.notify_all()
     }
 
+    #[cfg(feature = "async")]
+    pub(crate) fn word(&self) -> &WordCondvar<Native> {
+        &self.0
+    }
+
     /// # Safety
     /// The caller holds the mutex, and uses nothing that it guards before this returns.
     pub(crate) unsafe fn wait(&self, mutex: &RawMutex) {
@@ -84,7 +89,8 @@ impl WaitTimeoutResult {
 /// µs, a waiting thread may stay awake for that long before it sleeps; meanwhile it yields its CPU
 /// to any other thread that wants it.
 ///
-/// A condition variable takes 24 bytes.
+/// A condition variable takes 24 bytes. With the feature `async`, tasks wait, too, in the same queue:
+/// `wait_async`.
 ///
 /// ```
 /// use fairlock::{Condvar, Mutex};
@@ -114,13 +120,13 @@ impl Condvar {
         Self(RawCondvar::new())
     }
 
-    /// Notifies the thread that has waited longest. Returns whether there was one.
+    /// Notifies the thread or task that has waited longest. Returns whether there was one.
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.0.notify_one()
     }
 
-    /// Notifies all threads that wait. Returns how many there were.
+    /// Notifies all threads and tasks that wait. Returns how many there were.
     #[inline]
     pub fn notify_all(&self) -> usize {
         self.0.notify_all()

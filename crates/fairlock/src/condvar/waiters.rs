@@ -36,6 +36,8 @@
 //! *No wake-up is spurious*, as a waiter is woken only when it was notified. So notifications are
 //! counted exactly.
 //!
+//! *Tasks* wait in the same queue: see `task`.
+//!
 //! *Frames.* A waiter is in the stack frame of its wait, which is not left before the waiter is
 //! WOKEN, or has left the queue. So WOKEN is the last thing that is stored there. A seat is in the
 //! same frame, which is not left before the seat is out of the queue of the mutex. A thread that
@@ -45,12 +47,18 @@
 use core::cell::{self, OnceCell};
 use core::ptr;
 use core::sync::atomic::Ordering;
+#[cfg(feature = "async")]
+use core::task::Waker;
 
+#[cfg(feature = "async")]
+use super::notified::OWES;
 use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
 use crate::lock::{PooledPlatform, RawMutex, Seat};
 use crate::platform::{Atomic, ConstZero};
 use crate::system::Cell;
-use crate::wait::{Hint, MISSED_NS, WAKE_NS, Wait, WaitContext, WaitError};
+#[cfg(feature = "async")]
+use crate::wait::survive;
+use crate::wait::{Hint, MISSED_NS, Task, WAKE_NS, Wait, WaitContext, WaitError};
 
 /// The condition variable of [mutexes](RawMutex). Threads that wait at the same time may have given up different ones.
 pub struct WordCondvar<P: PooledPlatform> {
@@ -81,10 +89,22 @@ pub(super) struct Waiter<P: PooledPlatform> {
     awake: Hint,
     /// Its place in the queue of the mutex, if it was given one: by the thread that makes it WOKEN, before.
     pub(super) seat: OnceCell<Seat<P>>,
+    pub(super) task: Task,
+}
+
+/// A waiter that was notified alone, and taken out. It is to be woken when the queue lock is released.
+enum Taken<'a, P: PooledPlatform> {
+    Thread(&'a Waiter<P>),
+    #[cfg(feature = "async")]
+    Task(Option<Waker>),
 }
 
 impl<P: PooledPlatform> Waiter<P> {
     fn new(mutex: &RawMutex<P>) -> Self {
+        Self::with_task(mutex, Task::none())
+    }
+
+    pub(super) fn with_task(mutex: &RawMutex<P>, task: Task) -> Self {
         let nobody = || Cell::new(ptr::null());
         Self {
             notice: Notice::new(P::thread()),
@@ -93,6 +113,7 @@ impl<P: PooledPlatform> Waiter<P> {
             next: nobody(),
             awake: Hint::new(0),
             seat: OnceCell::new(),
+            task,
         }
     }
 
@@ -172,7 +193,7 @@ impl<P: PooledPlatform> WordCondvar<P> {
         &self.lock
     }
 
-    /// Whether a thread waits that was not notified yet.
+    /// Whether a thread or task waits that was not notified yet; or a task whose waker is just to be called.
     pub fn has_waiters(&self) -> bool {
         // Relaxed: a waiter that has to be seen queued before it let the mutex go, and this thread,
         // or the one that told it, has had the mutex since.
@@ -273,52 +294,91 @@ impl<P: PooledPlatform> WordCondvar<P> {
         waiter.awake.store(0, Ordering::Relaxed);
     }
 
-    /// Notifies the thread that has waited longest; returns whether there was one.
+    /// Notifies the thread or task that has waited longest; returns whether there was one.
     pub fn notify_one(&self) -> bool {
         if !self.has_waiters() {
             return false;
         }
-        let first = self.locked(|| self.take_first());
-        if let Some(first) = first {
+        match self.locked(|| self.take_first()) {
+            None => return false,
             // SAFETY: taken above.
-            unsafe { first.wake() };
+            Some(Taken::Thread(first)) => unsafe { first.wake() },
+            #[cfg(feature = "async")]
+            Some(Taken::Task(waker)) => survive(|| _ = waker.map(Waker::wake)),
         }
-        first.is_some()
+        true
     }
 
-    /// Notifies all threads that wait; returns how many there were.
+    /// Notifies all threads and tasks that wait; returns how many there were.
     pub fn notify_all(&self) -> usize {
         if !self.has_waiters() {
             return 0;
         }
-        let (mut all, mut last) = (Batch::new(&P::thread().notified), None);
+        let (mut threads, mut last) = (Batch::new(&P::thread().notified), None);
+        let mut tasks = 0;
         self.locked(|| {
-            while let Some(first) = self.take_first() {
-                all.push(&first.notice);
-                last = Some(first);
+            let mut next = self.first_waiting();
+            while let Some(waiter) = next {
+                next = Self::behind(waiter);
+                // Relaxed: read under the queue lock; a read without it leads to no more than another look.
+                waiter.notice.state.store(NOTIFIED, Ordering::Relaxed);
+                if waiter.task.is_task() {
+                    tasks += 1;
+                } else {
+                    self.remove(waiter);
+                    threads.push(&waiter.notice);
+                    last = Some(waiter);
+                }
             }
         });
-        let notified = all.len();
+        let notified = threads.len() + tasks;
         // SAFETY: taken above.
         unsafe {
             match last {
-                Some(only) if notified == 1 => only.wake(),
-                _ => all.wake(),
+                Some(only) if threads.len() == 1 => only.wake(),
+                _ => threads.wake(),
             }
+        }
+        #[cfg(feature = "async")]
+        if tasks > 0 {
+            self.wake_tasks();
         }
         notified
     }
 
-    /// Under the queue lock: takes out the first waiter, and notes that it is notified.
-    fn take_first(&self) -> Option<&Waiter<P>> {
-        let first = self.first()?;
+    /// Under the queue lock: takes out the first waiter that was not notified yet, and notes that it is.
+    fn take_first(&self) -> Option<Taken<'_, P>> {
+        let first = self.first_waiting()?;
         self.remove(first);
-        // Relaxed: read under the queue lock; a read without it leads to no more than another look.
+        #[cfg(feature = "async")]
+        if first.task.is_task() {
+            // Relaxed: as in `notify_all`.
+            first.notice.state.store(OWES, Ordering::Relaxed);
+            return Some(Taken::Task(first.task.take_waker()));
+        }
+        // Relaxed: as in `notify_all`.
         first.notice.state.store(NOTIFIED, Ordering::Relaxed);
-        Some(first)
+        Some(Taken::Thread(first))
     }
 
-    fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
+    /// Under the queue lock: the first waiter that was not notified yet.
+    fn first_waiting(&self) -> Option<&Waiter<P>> {
+        let mut first = self.first();
+        while let Some(waiter) =
+            first.filter(|first| first.notice.state.load(Ordering::Relaxed) != WAITING)
+        {
+            first = Self::behind(waiter);
+        }
+        first
+    }
+
+    /// Under the queue lock: the waiter behind this one, which is in the queue.
+    fn behind(waiter: &Waiter<P>) -> Option<&Waiter<P>> {
+        // SAFETY: as in `first`.
+        unsafe { waiter.next.get().as_ref() }
+    }
+
+    pub(super) fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
         self.lock.lock();
         let result = f();
         // SAFETY: taken above.
@@ -326,17 +386,18 @@ impl<P: PooledPlatform> WordCondvar<P> {
         result
     }
 
-    fn first(&self) -> Option<&Waiter<P>> {
+    pub(super) fn first(&self) -> Option<&Waiter<P>> {
         // SAFETY: under the queue lock: a waiter in the queue is in its frame.
         unsafe { (self.first.load(Ordering::Relaxed) as *const Waiter<P>).as_ref() }
     }
 
-    fn push(&self, waiter: &Waiter<P>) {
+    pub(super) fn push(&self, waiter: &Waiter<P>) {
         let last = self.last.replace(waiter);
         waiter.prev.set(last);
         // SAFETY: as in `first`.
         let last = unsafe { last.as_ref() };
-        waiter.awake.store(Self::row_behind(last), Ordering::Relaxed);
+        let awake = if waiter.task.is_task() { 0 } else { Self::row_behind(last) };
+        waiter.awake.store(awake, Ordering::Relaxed);
         match last {
             Some(last) => last.next.set(waiter),
             // Relaxed: see `has_waiters`.
@@ -366,7 +427,7 @@ impl<P: PooledPlatform> WordCondvar<P> {
         waits
     }
 
-    fn remove(&self, waiter: &Waiter<P>) {
+    pub(super) fn remove(&self, waiter: &Waiter<P>) {
         let (prev, next) = (waiter.prev.get(), waiter.next.get());
         // SAFETY: as in `first`.
         match unsafe { prev.as_ref() } {
@@ -548,7 +609,7 @@ mod tests {
         let sleeps = || {
             condvar.locked(|| condvar.first().is_some_and(|first| first.notice.thread.is_asleep()))
         };
-        for knows in [true, false] {
+        let is_queued = |knows| {
             scope(|s| {
                 let waiter = s.spawn(|| {
                     mutex.lock();
@@ -562,12 +623,16 @@ mod tests {
                 }
                 assert_eq!(mutex.snapshot().known, knows);
                 assert!(condvar.notify_one());
-                assert_eq!(mutex.is_contended(), knows);
+                let is_queued = mutex.is_contended();
                 // SAFETY: taken above.
                 unsafe { mutex.unlock() };
                 join(waiter);
-            });
-        }
+                is_queued
+            })
+        };
+        assert!(is_queued(true));
+        // One that was woken may have queued by itself by then.
+        until(|| !is_queued(false));
     }
 
     #[test]

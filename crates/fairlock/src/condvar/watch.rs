@@ -4,12 +4,9 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::system::{Atomic, System};
-use crate::wait::{Habit, SOON_NS, WAKE_NS, WaitContext, give_way};
+use crate::wait::{Habit, MISSED_NS, SOON_NS, WAKE_NS, WaitContext, give_way};
 
-/// A yield that took this long gave the CPU to a thread that was not about to notify. In ns;
-/// compared with how long one yield took.
-const LONG_YIELD_NS: u64 = 1_000_000;
-/// How many yields the thread skips after that. In yields; compared with those left out since.
+/// How many yields the thread skips after one that took [`MISSED_NS`]: it gave the CPU to a thread that was not about to notify. In yields; compared with those left out since.
 const KEEPS: u32 = 15;
 
 /// What a thread remembers of its last waits, for whichever condition variables.
@@ -88,7 +85,7 @@ impl Watch {
 
     /// The thread gave its CPU away, and had it back after `ns`.
     fn gave_way(&self, ns: u64) {
-        if ns >= LONG_YIELD_NS {
+        if ns >= MISSED_NS {
             self.keeps.set(KEEPS);
         }
     }
@@ -101,9 +98,9 @@ mod tests {
     #[test]
     fn a_cpu_that_came_back_late_is_kept_for_a_while() {
         let watch = Watch::new();
-        watch.gave_way(LONG_YIELD_NS - 1);
+        watch.gave_way(MISSED_NS - 1);
         assert!(watch.may_give_way());
-        watch.gave_way(LONG_YIELD_NS);
+        watch.gave_way(MISSED_NS);
         assert!((0..KEEPS).all(|_| !watch.may_give_way()));
         assert!(watch.may_give_way());
     }

@@ -30,14 +30,18 @@ pub(crate) fn circles(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
 }
 
 #[cfg(test)]
-#[test]
-fn each_circle_is_found_once() {
-    let none: Vec<Vec<usize>> = Vec::new();
-    assert_eq!(circles(&[vec![1], vec![2], vec![]]), none);
-    assert_eq!(circles(&[vec![0]]), [[0]]);
-    assert_eq!(circles(&[vec![1], vec![2], vec![3], vec![1]]), [[1, 2, 3]]);
-    assert_eq!(circles(&[vec![1], vec![0], vec![0, 3], vec![2]]), [[0, 1], [2, 3]]);
-    // A way that ends nowhere, or in another circle, comes before one that does not.
-    assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
-    assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_circle_is_found_once() {
+        let none: Vec<Vec<usize>> = Vec::new();
+        assert_eq!(circles(&[vec![1], vec![2], vec![]]), none);
+        assert_eq!(circles(&[vec![0]]), [[0]]);
+        assert_eq!(circles(&[vec![1], vec![2], vec![3], vec![1]]), [[1, 2, 3]]);
+        assert_eq!(circles(&[vec![1], vec![0], vec![0, 3], vec![2]]), [[0, 1], [2, 3]]);
+        // A way that ends nowhere, or in another circle, comes before one that does not.
+        assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
+        assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
+    }
 }

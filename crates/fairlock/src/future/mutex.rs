@@ -5,42 +5,52 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::deadlock::{self, HeldAs};
-use crate::lock::RawLockFuture;
-use crate::platform::Native;
-use crate::{Mutex, MutexGuard};
+use lock_api::{Mutex as TypedMutex, MutexGuard as Guard};
 
-/// Takes a [`Mutex`]: see [`MutexAsyncExt::lock_async`].
-#[must_use = "it takes the lock when it is polled"]
-pub struct LockFuture<'a, T: ?Sized> {
-    wait: RawLockFuture<'a, Native>,
-    mutex: &'a Mutex<T>,
+use super::{sealed, typed_future};
+use crate::deadlock::{self, HeldAs};
+use crate::lock::{GivesUp, LimitedFuture, RawLockFuture, not_too_many};
+use crate::platform::Native;
+use crate::wait::WaitError;
+use crate::{RawMutex, Wait};
+
+/// The raw mutexes of this crate that tasks can wait for: [`RawMutex`], also with a [name](crate::stats::Named). Nobody else can
+/// implement it.
+pub trait RawMutexAsync: lock_api::RawMutex + sealed::Sealed {
+    /// Takes the lock.
+    #[doc(hidden)]
+    type Acquire<'a>: GivesUp<Output = ()>
+    where
+        Self: 'a;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn lock_async(&self) -> Self::Acquire<'_>;
 }
 
-impl<'a, T: ?Sized> Future for LockFuture<'a, T> {
-    type Output = MutexGuard<'a, T>;
+impl sealed::Sealed for RawMutex {
+    #[inline(always)]
+    #[allow(private_interfaces, reason = "as there")]
+    fn acquired(&self, mode: HeldAs) {
+        deadlock::acquired(self.id(), mode);
+    }
+}
+
+impl RawMutexAsync for RawMutex {
+    type Acquire<'a> = RawLockFuture<'a, Native>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'a, T>> {
-        let mutex = self.mutex;
-        // SAFETY: `wait` is pinned, as the whole is.
-        let wait = unsafe { self.map_unchecked_mut(|this| &mut this.wait) };
-        wait.poll(context).map(|()| {
-            // SAFETY: a look at the lock releases nothing.
-            deadlock::acquired(unsafe { mutex.raw() }.id(), HeldAs::Exclusive);
-            // SAFETY: the lock was just taken, for this guard alone.
-            unsafe { mutex.make_guard_unchecked() }
-        })
+    fn lock_async(&self) -> Self::Acquire<'_> {
+        self.raw().lock_async()
     }
 }
 
-impl<T: ?Sized> fmt::Debug for LockFuture<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockFuture").finish_non_exhaustive()
-    }
+typed_future! {
+    /// Takes a [`Mutex`](crate::Mutex): see [`MutexAsyncExt::lock_async`].
+    LockFuture of TypedMutex on RawMutexAsync: Guard by make_guard_unchecked, Exclusive
 }
 
-/// Tasks wait for a [`Mutex`], beside threads: see [`future`](crate::future).
+/// Tasks wait for a [`Mutex`](crate::Mutex), also with a [name](crate::stats), beside threads: see [`future`](crate::future).
 ///
 /// ```
 /// # fn block_on<F: Future>(future: F) -> F::Output {
@@ -60,15 +70,26 @@ impl<T: ?Sized> fmt::Debug for LockFuture<'_, T> {
 /// // A thread, at the same mutex.
 /// assert_eq!(*COUNT.lock(), 1);
 /// ```
-pub trait MutexAsyncExt<T: ?Sized> {
+pub trait MutexAsyncExt<R: RawMutexAsync, T: ?Sized> {
     /// Takes the lock.
-    fn lock_async(&self) -> LockFuture<'_, T>;
+    #[track_caller]
+    fn lock_async(&self) -> LockFuture<'_, R, T>;
+
+    /// Takes the lock; gives up as `wait` says: see [`future`](crate::future#deadlines-and-tokens).
+    #[track_caller]
+    fn lock_async_with<'a>(
+        &'a self,
+        wait: Wait<'a>,
+    ) -> LimitedFuture<'a, Native, LockFuture<'a, R, T>> {
+        LimitedFuture::new(self.lock_async(), wait)
+    }
 }
 
-impl<T: ?Sized> MutexAsyncExt<T> for Mutex<T> {
+impl<R: RawMutexAsync, T: ?Sized> MutexAsyncExt<R, T> for TypedMutex<R, T> {
     #[inline]
-    fn lock_async(&self) -> LockFuture<'_, T> {
+    #[track_caller]
+    fn lock_async(&self) -> LockFuture<'_, R, T> {
         // SAFETY: a lock that is taken is not released here.
-        LockFuture { wait: unsafe { self.raw() }.raw().lock_async(), mutex: self }
+        LockFuture { wait: unsafe { self.raw() }.lock_async(), lock: self }
     }
 }

@@ -159,7 +159,7 @@ impl TenureClock {
             None if self.side == Kind::Writer => u64::from(self.idle),
             _ => self.handoff_ns(),
         };
-        let least = cost * 100 / shape.percent;
+        let least = (cost * 100 / shape.percent).min(shape.most_ns);
         // The aim is for the whole, with what a tenure lasts past its end: the waiter that is next
         // takes a moment to come.
         let share = (shape.aim_ns / crowd as u64).saturating_mul(FADES.into());

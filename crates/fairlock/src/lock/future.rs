@@ -6,19 +6,48 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::Raw;
+use super::limit::{GivesUp, LimitedFuture};
 use super::mutex::{RawMutex, Two};
+use super::raw::SlotOf;
 use super::rwlock::RawRwLock;
 use super::slot::PooledPlatform;
-use super::task::{TaskLock, Waiting};
-use super::words::One;
-use crate::wait::Access;
+use super::task::{Task, TaskLock, Waiting};
+use super::turn::Turns;
+use super::word::Word;
+use super::words::{One, Words};
+use crate::wait::{Access, Wait, WaitError, Waiter};
+
+/// What is the same for both locks.
+macro_rules! lock_of_tasks {
+    () => {
+        fn line(&self, slot: &'static SlotOf<Self::W>) -> Self::Line<'_> {
+            Turns { lock: TaskLock::raw(self), slot }
+        }
+
+        fn waiter(access: Access, task: Task<P>) -> Waiter<P> {
+            task.waiter(access)
+        }
+
+        fn enter_odd(&self, word: Word, access: Access) -> bool {
+            TaskLock::raw(self).0.enter_odd(word, access)
+        }
+
+        fn is_full(&self, access: Access) -> bool {
+            access != Access::Exclusive && TaskLock::raw(self).load().is_full()
+        }
+    };
+}
 
 impl<P: PooledPlatform> TaskLock for RawMutex<P> {
     type W = Two<P>;
+    type Request = Access;
+    type Line<'a> = Turns<'a, Two<P>>;
 
     fn raw(&self) -> &Raw<Two<P>> {
         RawMutex::raw(self)
     }
+
+    lock_of_tasks!();
 
     #[inline(always)]
     fn enter_at_once(&self, access: Access) -> bool {
@@ -28,10 +57,14 @@ impl<P: PooledPlatform> TaskLock for RawMutex<P> {
 
 impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
     type W = One<P>;
+    type Request = Access;
+    type Line<'a> = Turns<'a, One<P>>;
 
     fn raw(&self) -> &Raw<One<P>> {
         &self.raw
     }
+
+    lock_of_tasks!();
 
     #[inline(always)]
     fn enter_at_once(&self, access: Access) -> bool {
@@ -39,6 +72,12 @@ impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
             || self.words().enter_free(access)
             || self.raw.enter_past_queue(access)
     }
+}
+
+/// Of a future that nothing ends.
+#[inline(always)]
+pub(crate) fn not_too_many<T>(result: Result<T, WaitError>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
 }
 
 macro_rules! raw_future {
@@ -52,8 +91,25 @@ macro_rules! raw_future {
 
             #[inline(always)]
             fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+                self.try_poll(context).map(not_too_many)
+            }
+        }
+
+        impl<P: PooledPlatform> GivesUp for $future<'_, P> {
+            type Output = ();
+
+            #[inline(always)]
+            fn try_poll(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<Result<(), WaitError>> {
                 // SAFETY: the only field is pinned, as the whole is.
                 unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll(context)
+            }
+
+            fn give_up(self: Pin<&mut Self>) {
+                // SAFETY: as above.
+                unsafe { self.map_unchecked_mut(|this| &mut this.0) }.give_up();
             }
         }
 
@@ -80,6 +136,15 @@ impl<P: PooledPlatform> RawMutex<P> {
     #[inline]
     pub fn lock_async(&self) -> RawLockFuture<'_, P> {
         RawLockFuture(Waiting::new(self, Access::Exclusive))
+    }
+
+    /// As [`lock_with`](Self::lock_with), for a task: as [`lock_async`](Self::lock_async), but gives up as `wait` says.
+    #[inline]
+    pub fn lock_async_with<'a>(
+        &'a self,
+        wait: Wait<'a, P>,
+    ) -> LimitedFuture<'a, P, RawLockFuture<'a, P>> {
+        LimitedFuture::new(self.lock_async(), wait)
     }
 }
 

@@ -1,16 +1,16 @@
-//! What is no part of the interface: for the library that is preloaded, whose locks begin as words of its own and become
-//! these when they are contended; and for concurrency testers, whether a lock is what its word says, seen between two
+//! What is no part of the interface: for the library that is preloaded; and for concurrency testers, whether a lock is what its word says, seen between two
 //! steps of its threads.
 
 use core::fmt;
 use core::mem::offset_of;
+use core::sync::atomic::Ordering;
 
 use super::raw::SlotOf;
 use super::rwlock::RawRwLock;
 use super::slot::{PooledPlatform, Slot, Slots};
 use super::turn::is_sound;
 use super::word::{Flags, Word};
-use super::words::{One, Words};
+use super::words::{Names, One, Words};
 use super::{Raw, RawMutex};
 use crate::inspect;
 use crate::platform::Platform;
@@ -43,7 +43,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn take_write_at_once(&self) -> bool {
-        let word = self.raw.load();
+        let word = self.raw.here(self.raw.load());
         if word.is_odd() {
             self.try_write()
         } else {
@@ -51,65 +51,49 @@ impl<P: PooledPlatform> RawRwLock<P> {
         }
     }
 
-    /// A lock that has a policy of its own has its slot from here on. False if there is no memory for it.
-    #[doc(hidden)]
-    pub fn begins(&self) -> bool {
-        let word = self.raw.load();
-        if word.is_unused() {
-            let Some(slot) = P::slots().try_take() else { return false };
-            self.words().begin_with(word, slot);
-        }
-        true
-    }
-
-    /// As [`unlock_read`](Self::unlock_read), if a reader is inside; returns whether one was.
+    /// As [`unlock_read`](Self::unlock_read), by the count, if a reader is inside; returns whether one was.
     ///
     /// # Safety
     /// If a reader is inside, the caller may end its read.
     #[doc(hidden)]
     pub unsafe fn try_unlock_read(&self) -> bool {
-        let reads = |word: Word| word.readers() > 0 && !word.is_odd();
-        let is_read = reads(self.raw.load());
+        let word = self.raw.load();
+        let is_read = match word.is_odd() {
+            true => word.is_visible() && self.words().is_read_visibly(word),
+            false => word.readers() > 0,
+        };
         if is_read {
             self.leave(Access::Shared);
         }
         is_read
     }
 
-    /// A writer holds this lock.
+    /// The lock, which may be held, is free from here on, and gives its slot back unless somebody waits.
     ///
     /// # Safety
-    /// Nobody holds the lock, or uses it.
+    /// No holder relies on the lock.
     #[doc(hidden)]
-    pub unsafe fn adopt_writer(&self) {
-        self.settle();
-        // Nobody is in the way.
-        self.words().take_while(self.raw.load(), Access::Exclusive, |_| true);
-    }
-
-    /// Nobody holds the lock any more.
-    ///
-    /// # Safety
-    /// No holder relies on the lock, and nobody else uses it.
-    #[doc(hidden)]
-    pub unsafe fn forget_holders(&self) {
+    pub unsafe fn forget(&self) {
+        if self.raw.load() == Word::FREE {
+            return;
+        }
+        self.words().forget_readers();
         self.settle();
         self.words().forget_holders();
+        self.trim();
     }
 
-    /// The child of a fork, in which nobody has used the lock yet: threads of the parent do not wait, nor are they about
-    /// to take back a count. If the lock has a slot, it keeps that.
+    /// The child of a fork: the lock was held for writing at the fork, and is. Readers that the word counts were about to take
+    /// that back, and do not exist.
     ///
     /// # Safety
-    /// No other thread of the process uses the lock or its slot.
+    /// That is so.
     #[doc(hidden)]
-    pub unsafe fn enter_child(&self) {
-        if let Some(slot) = Raw::<One<P>>::slot(self.raw.load()) {
-            // SAFETY: the caller's promise.
-            unsafe { slot.enter_child() };
+    pub unsafe fn forget_passing(&self) {
+        let word = self.raw.load();
+        if word.has_writer_inside() && word.readers() > 0 {
+            self.words().leave_readers(word.readers());
         }
-        self.words().clear(Flags::QUEUE.with(Flags::AWAKE_WRITER));
-        self.words().forget_passing();
     }
 
     /// When the first queued writer came.
@@ -125,18 +109,84 @@ impl<P: PooledPlatform> RawRwLock<P> {
     }
 }
 
+/// A reader/writer lock, taken and released in one step, if nothing is in the way: as most sections of most locks are.
+#[doc(hidden)]
+pub struct InOneStep<'a, P: PooledPlatform>(&'a One<P>);
+
+impl<'a, P: PooledPlatform> InOneStep<'a, P> {
+    const READ: Word = Word::FREE.taken(Access::Shared);
+    const WRITTEN: Word = Word::FREE.taken(Access::Exclusive);
+
+    #[inline(always)]
+    pub fn of(lock: &'a RawRwLock<P>) -> Self {
+        Self(lock.words())
+    }
+
+    /// Takes the lock for reading, if its word is free.
+    #[inline(always)]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn read(&self) -> bool {
+        // Acquire: owns the lock on success.
+        self.0.exchange(Word::FREE, Self::READ, Ordering::Acquire).is_ok()
+    }
+
+    /// Takes the lock for writing, if its word is free.
+    #[inline(always)]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn write(&self) -> bool {
+        // Acquire: as above.
+        self.0.exchange(Word::FREE, Self::WRITTEN, Ordering::Acquire).is_ok()
+    }
+
+    /// Takes the lock for reading, if only readers are inside, all of them counted, and nobody waits; not if the word changes
+    /// meanwhile. (This looks at the thread's record.)
+    #[inline(always)]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn read_beside(&self) -> bool {
+        let word = self.0.load();
+        if !word.is_read_only() || word.is_full() || word.has_awake_writer() {
+            return false;
+        }
+        // Acquire: as above.
+        let taken = self.0.exchange(word, word.taken(Access::Shared), Ordering::Acquire).is_ok();
+        if taken && word.readers() > 0 {
+            self.0.reads_beside(word);
+        }
+        taken
+    }
+
+    /// Gives up the lock held for reading, if only readers are inside, and nobody waits; not if the word changes meanwhile. Returns
+    /// whether it has.
+    ///
+    /// # Safety
+    /// If a reader is inside, the caller may end its read.
+    #[inline(always)]
+    pub unsafe fn unlock_read(&self) -> bool {
+        // Release: as in `leave`.
+        match self.0.exchange(Self::READ, Word::FREE, Ordering::Release) {
+            Ok(()) => true,
+            Err(word) if word.is_read_only() && word.readers() > 0 => {
+                self.0.exchange(word, word.left(Access::Shared), Ordering::Release).is_ok()
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Gives up the lock held for writing, if nobody waits, and the lock has no slot. Returns whether it has.
+    ///
+    /// # Safety
+    /// If a writer is inside, the caller may end its section.
+    #[inline(always)]
+    pub unsafe fn unlock_write(&self) -> bool {
+        // Release: as in `leave`.
+        self.0.exchange(Self::WRITTEN, Word::FREE, Ordering::Release).is_ok()
+    }
+}
+
 impl<P: PooledPlatform> One<P> {
     /// Nobody holds the lock, whatever its word says.
     fn forget_holders(&self) {
-        _ = self.change(core::sync::atomic::Ordering::Relaxed, |word| Some(word.without_holders()));
-    }
-
-    /// Readers that are counted beside a writer that is inside were about to take that count back, and do not exist.
-    fn forget_passing(&self) {
-        let passing = |word: Word| word.has_writer_inside() && word.readers() > 0;
-        _ = self.change(core::sync::atomic::Ordering::Relaxed, |word| {
-            passing(word).then(|| word.without_readers())
-        });
+        _ = self.change(Ordering::Relaxed, |word| Some(word.without_holders()));
     }
 }
 
@@ -203,10 +253,13 @@ impl fmt::Display for Snapshot {
 impl<W: Words> Raw<W> {
     /// As [`slot`](Self::slot), of a lock that may be wrong.
     fn made_slot(word: Word) -> Result<Option<&'static SlotOf<W>>, &'static str> {
-        if word.name() != 0 && !W::P::slots().has_made(word.name()) {
-            return Err("the word names a slot that was not made");
+        match word.name() {
+            0 => Ok(None),
+            name => match W::P::slots().find(name) {
+                None => Err("the word names a slot that was not made"),
+                slot => Ok(slot),
+            },
         }
-        Ok(Self::slot(word))
     }
 
     /// # Safety

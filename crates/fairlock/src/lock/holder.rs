@@ -4,7 +4,10 @@ use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform, Thread};
 use crate::system::all_zero;
-use crate::wait::Hint;
+use crate::wait::{Hint, MISSED_NS, WAKE_NS};
+
+/// How often the times in [`Holder::next_came_late`] double: up to half of that after which a waiter is late.
+const OFTEN: u32 = (MISSED_NS / 2 / WAKE_NS).ilog2();
 
 /// Hints about the threads that take the lock past the queue. Relaxed throughout.
 #[repr(align(64))] // its own cache line: read by threads that wait, while the queue changes
@@ -18,9 +21,9 @@ pub(crate) struct Holder<P: Platform> {
     thread: Hint,
     /// Whether threads take turns at the lock (1): see [`mode`](super::mode).
     in_turns: Hint,
-    /// Whether the waiter that is next was waited for and did not come (1).
+    /// How often the waiter that is next was waited for and did not come, times two; and one if it has not run since.
     absent: Hint,
-    /// How many are queued.
+    /// Twice as many as are queued; and one more if the waiter that is next is a task.
     queued: Hint,
     /// Whether real-time threads go first (1).
     priorities: Hint,
@@ -62,11 +65,16 @@ impl<P: Platform> Holder<P> {
     /// How many are queued, most likely.
     #[inline(always)]
     pub(super) fn queued(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
+        self.queued.load(Ordering::Relaxed) / 2
     }
 
-    pub(super) fn set_queued(&self, queued: usize) {
-        set(&self.queued, queued);
+    /// Whether the waiter that is next is a task.
+    pub(super) fn is_next_task(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) % 2 != 0
+    }
+
+    pub(super) fn set_queued(&self, queued: usize, is_next_task: bool) {
+        set(&self.queued, queued * 2 + usize::from(is_next_task));
     }
 
     /// Whether real-time threads go first.
@@ -101,11 +109,31 @@ impl<P: Platform> Holder<P> {
 
     /// Whether the waiter that is next was waited for at a closed, free lock, and has not run since.
     pub(super) fn is_next_absent(&self) -> bool {
-        self.absent.load(Ordering::Relaxed) != 0
+        self.absent.load(Ordering::Relaxed) & 1 != 0
     }
 
-    pub(super) fn set_next_absent(&self, absent: bool) {
-        set(&self.absent, absent.into());
+    /// How often it was waited for there and came too late, at most [`OFTEN`]. Each time the next thread waits twice as long for it,
+    /// and it watches twice as long: where a wake-up takes longer than usual, it would come too late repeatedly.
+    pub(super) fn next_came_late(&self) -> u32 {
+        OFTEN.min((self.absent.load(Ordering::Relaxed) / 2) as u32)
+    }
+
+    /// It was waited for there, and did not come.
+    pub(super) fn next_is_absent(&self) {
+        let before = self.absent.load(Ordering::Relaxed);
+        if before & 1 == 0 {
+            self.absent.store(before.wrapping_add(3), Ordering::Relaxed);
+        }
+    }
+
+    /// It runs.
+    pub(super) fn next_runs(&self) {
+        set(&self.absent, self.absent.load(Ordering::Relaxed) & !1);
+    }
+
+    /// Another waiter is next, or none.
+    pub(super) fn next_is_new(&self) {
+        set(&self.absent, 0);
     }
 
     pub(super) fn steals(&self) -> usize {
@@ -115,7 +143,7 @@ impl<P: Platform> Holder<P> {
     /// The slot is another lock's from here on.
     pub(super) fn begin(&self) {
         self.set_in_turns(false);
-        self.set_next_absent(false);
+        self.next_is_new();
         set(&self.thread, 0);
     }
 }

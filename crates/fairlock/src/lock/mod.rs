@@ -64,10 +64,10 @@
 //! | the locks | `rwlock`, `upgrade`, `mutex` |
 //! | a word and its slot: finding, leaving, waking | `raw`, `slot`, `queue_lock` |
 //! | past the queue; awake, queued; whose turn it is; a waiter that does not come | `steal`, `wait`, `turn`, `late` |
-//! | tasks that wait | `task`, `future`, `offers`, `timer` |
+//! | tasks that wait; whose waits end | `task`, `future`, `offers`, `timer`; `limit`, `alarms` |
 //! | how long a tenure is; whether threads share the lock or take turns | `clock`, `mode` |
 //! | what threads tell each other without the queue lock; what a thread remembers | `holder`, `local` |
-//! | readers that no lock counts | `visible`, `shown`; of locks elsewhere: `outside` |
+//! | readers that no lock counts | `visible`, `shown`; where words may be copied: `owners` |
 //! | what testers and the preload library see | `hidden` |
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handoff is proposal 1; that a slot is looked up and
@@ -75,6 +75,8 @@
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the essay is for readers of the sources")]
 
+#[cfg(feature = "async")]
+mod alarms;
 mod clock;
 #[cfg(feature = "async")]
 mod future;
@@ -83,6 +85,8 @@ mod holder;
 #[cfg(all(test, feature = "std", not(any(fairlock_loom, miri))))]
 mod interrupted_test;
 mod late;
+#[cfg(feature = "async")]
+mod limit;
 mod local;
 mod mode;
 mod mutex;
@@ -90,7 +94,11 @@ mod mutex;
 mod mutex_loom;
 #[cfg(feature = "async")]
 mod offers;
-mod outside;
+mod owners;
+#[cfg(all(test, fairlock_loom))]
+mod owners_loom;
+#[cfg(all(test, feature = "std", not(any(fairlock_loom, miri))))]
+mod owners_test;
 mod policy;
 mod queue_lock;
 #[cfg(all(test, fairlock_loom))]
@@ -104,6 +112,10 @@ mod slot;
 #[cfg(all(test, fairlock_loom))]
 mod slots_loom;
 mod steal;
+#[cfg(all(test, fairlock_loom))]
+mod stray_loom;
+#[cfg(all(test, feature = "std", not(miri)))]
+mod stray_test;
 #[cfg(feature = "async")]
 mod task;
 #[cfg(all(test, fairlock_loom, feature = "async"))]
@@ -120,15 +132,28 @@ mod word;
 mod words;
 
 #[cfg(feature = "async")]
+pub(crate) use future::not_too_many;
+#[cfg(feature = "async")]
 pub use future::{RawLockFuture, RawRwLockFuture};
 #[doc(hidden)]
-pub use hidden::Snapshot;
+pub use hidden::{InOneStep, Snapshot};
+pub(crate) use late::{Line, Lookout};
+#[cfg(all(feature = "async", feature = "std", not(fairlock_loom)))]
+pub(crate) use limit::Limit;
+#[cfg(feature = "async")]
+pub use limit::{GivesUp, LimitedFuture};
 pub(crate) use local::LockLocal;
-pub use mutex::{RawMutex, Seat};
+pub use mutex::{AtOnce, RawMutex, Seat};
+pub use owners::VisibleOwners;
 pub use policy::{Percent, Policy};
-use raw::Raw;
+pub(crate) use raw::Raw;
 pub use rwlock::RawRwLock;
 pub use shown::Periods;
 pub(crate) use shown::Shown;
+pub(crate) use slot::{FewWakes, Queued};
 pub use slot::{PooledPlatform, Slot, Slots};
+#[cfg(feature = "async")]
+pub(crate) use task::{Task, TaskLine, TaskLock, Waiting};
 pub use visible::VisibleReaders;
+pub(crate) use word::{Flags, Word};
+pub(crate) use words::Names;

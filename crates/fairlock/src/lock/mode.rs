@@ -54,8 +54,8 @@ pub(crate) struct Modes {
 /// slice; compared with the time with waiters since the last sample.
 pub(super) const SAMPLE_NS: u64 = 250_000;
 /// How many samples lie between two trials of turns, at first; a trial that shows no gain doubles
-/// the number. In samples; compared with those since the last trial.
-const INTERVAL: u16 = 32;
+/// the number.
+const APART: u16 = 4 * FADES;
 /// The yield of turns counts for this many eighths, since in turns waits are shorter, and CPUs are
 /// left to others.
 ///
@@ -79,7 +79,7 @@ impl Modes {
             best: 0.0,
             // In one sample alone the holder may have been off its CPU.
             left: FADES,
-            interval: INTERVAL,
+            interval: APART,
         }
     }
 
@@ -91,6 +91,11 @@ impl Modes {
     /// it is of no use to watch it.
     pub(crate) fn is_slow(&self) -> bool {
         0.0 < self.best && self.best * (WAKE_NS as f32) < 1.0
+    }
+
+    /// How long so many acquisitions take at least, where the lock is slow: mostly the sections themselves. Else nothing.
+    pub(crate) fn slow_ns(&self, acquisitions: usize) -> u64 {
+        if self.is_slow() { (acquisitions as f32 / self.best) as u64 } else { 0 }
     }
 
     /// The first waiter comes at `now`. So many acquisitions were counted before.
@@ -135,7 +140,7 @@ impl Modes {
 
     fn sampled(&mut self, mut sample: Yield, empty_ns: u32) {
         // The best rate lasts for about two intervals.
-        let lasts = f32::from(2 * INTERVAL);
+        let lasts = f32::from(2 * APART);
         self.best = sample.rate().max(self.best * (1.0 - 1.0 / lasts));
         let worth = if self.mode == Mode::Shared { WORTH_IN_EIGHTHS + 1 } else { 8 };
         let rate = self.best * f32::from(worth) / 8.0;
@@ -145,7 +150,7 @@ impl Modes {
         if better != self.mode {
             let tried = self.left == 0;
             self.interval =
-                if tried { (2 * self.interval).min(INTERVAL << MOST_DOUBLINGS) } else { INTERVAL };
+                if tried { (2 * self.interval).min(APART << MOST_DOUBLINGS) } else { APART };
             self.left = self.interval;
             self.enter(better);
         } else if self.left > 0 {
@@ -157,8 +162,8 @@ impl Modes {
             }
         } else {
             // The one that was tried is better.
-            self.interval = INTERVAL;
-            self.left = INTERVAL;
+            self.interval = APART;
+            self.left = APART;
         }
     }
 
@@ -371,7 +376,7 @@ mod tests {
     fn the_best_rate_is_counted_and_not_for_ever() {
         let mut lock = Lock::new();
         lock.taken_after(250, 100);
-        for _ in 0..8 * INTERVAL {
+        for _ in 0..8 * APART {
             lock.empty_for(4_000);
             lock.taken_after(250, 1);
         }
@@ -390,6 +395,22 @@ mod tests {
         let rate = lock.rate(Mode::Shared);
         assert!((rate - 1e-3).abs() < 1e-6, "{rate}");
         assert!(lock.modes.yields[Mode::Shared as usize].ns() > 10e6);
+    }
+
+    #[test]
+    fn a_lock_with_long_sections_is_slow_and_says_how_slow() {
+        for (section_us, is_slow) in [(10, false), (1_000, true)] {
+            let mut lock = Lock::new();
+            for _ in 0..100 {
+                lock.passes(section_us, 0);
+                lock.count += 1;
+                lock.modes.next_takes(lock.now, lock.count);
+            }
+            let ns = lock.modes.slow_ns(7) as f64;
+            assert_eq!(lock.modes.is_slow(), is_slow);
+            let wanted = if is_slow { 7e6 } else { 0.0 };
+            assert!((ns - wanted).abs() < 1e4, "{ns}");
+        }
     }
 
     #[test]

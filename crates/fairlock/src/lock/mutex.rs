@@ -24,8 +24,8 @@ use core::sync::atomic::Ordering;
 
 use super::Raw;
 use super::slot::PooledPlatform;
-use super::word::{Flags, Word};
-use super::words::Words;
+use super::word::{Flags, Word, is_held};
+use super::words::{Names, Words};
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{Access, Collision, Duty, Sleeper, Wait, WaitContext, WaitError, Waiter};
@@ -39,8 +39,12 @@ pub(crate) struct Two<P: Platform> {
 
 const FREE: u32 = 0;
 const WRITTEN: u32 = Word::FREE.taken(Access::Exclusive).held();
-/// A release that sees one of these is a read-modify-write.
-const AWAITED: u32 = Flags::WAITERS.with(Flags::KNOWN).queue();
+
+/// Whether a release that sees this in the queue's half is a read-modify-write.
+#[inline(always)]
+const fn is_awaited(queue: u32) -> bool {
+    Word::of_halves(FREE, queue).has_any(Flags::WAITERS.with(Flags::KNOWN))
+}
 
 impl<P: PooledPlatform> Two<P> {
     /// The caller holds the lock, and releases it; `queue` is what it saw in that half.
@@ -105,20 +109,82 @@ const fn known(queue: u32) -> u32 {
     }
 }
 
-impl<P: PooledPlatform> Words for Two<P> {
+impl<P: PooledPlatform> Names for Two<P> {
     type P = P;
 
-    const HAS_READERS: bool = false;
-
-    fn enter_odd(&self, _: Word, _: Access) -> bool {
-        false
-    }
+    const KIND: usize = 0;
 
     #[inline(always)]
     fn load(&self) -> Word {
         // Acquire: before the look at the other half. Below: the name that is found may be followed.
         let held = self.held.load(Ordering::Acquire);
         Word::of_halves(held, self.queue.load(Ordering::Acquire))
+    }
+
+    fn name(&self, name: u32) -> Result<Word, Word> {
+        let named = |queue: u32| {
+            let word = Word::of_halves(0, queue);
+            (word.name() == 0).then(|| word.named(name).with(Flags::WAITERS).queue())
+        };
+        let named = self.change_queue(named);
+        named.map(|queue| self.with_held(queue)).map_err(|queue| self.with_held(queue))
+    }
+
+    fn unname(&self, name: u32) -> bool {
+        let unnamed = |queue: u32| {
+            let word = Word::of_halves(0, queue);
+            let is_due = word.name() == name && !word.has_waiters();
+            is_due.then(|| word.without_name().queue())
+        };
+        self.change_queue(unnamed).is_ok()
+    }
+
+    fn forget_queue(&self, name: u32, next: u32) -> bool {
+        let forgotten = |word: Word| word.without_name().without(Flags::QUEUE).named(next);
+        // `WAKE_NEXT` stays: a waiter of another slot may have set it by the time that this thread could clear it. A release
+        // that sees it for nothing finds nobody to wake; one that does not look clears it.
+        self.change_queue(|queue| {
+            let word = Word::of_halves(0, queue);
+            (word.name() == name).then(|| forgotten(word).queue())
+        })
+        .is_ok()
+    }
+
+    fn set(&self, flags: Flags) -> Word {
+        // In this order: if the holder is known to know before the flag is set, it sees the flag, as each later one does. Acquire
+        // keeps the order; without it a later holder's `KNOWN` could be seen beside a flag that an earlier one has wiped.
+        let queue = match flags.queue() {
+            0 => self.queue.load(Ordering::Acquire),
+            flags => self.queue.fetch_or(flags, Ordering::AcqRel),
+        };
+        let held = match flags.held() {
+            0 => self.held.load(Ordering::Acquire),
+            // Relaxed: the flag is not ownership.
+            flags => self.held.fetch_or(flags, Ordering::Relaxed),
+        };
+        Word::of_halves(held, queue)
+    }
+
+    fn clear(&self, flags: Flags) -> Word {
+        // Relaxed: the flags are not ownership.
+        let order = Ordering::Relaxed;
+        let queue = match flags.queue() {
+            0 => self.queue.load(order),
+            flags => self.queue.fetch_and(!flags, order),
+        };
+        let held = match flags.held() {
+            0 => self.held.load(order),
+            flags => self.held.fetch_and(!flags, order),
+        };
+        Word::of_halves(held, queue)
+    }
+}
+
+impl<P: PooledPlatform> Words for Two<P> {
+    const HAS_READERS: bool = false;
+
+    fn enter_odd(&self, _: Word, _: Access) -> bool {
+        false
     }
 
     fn take_while(
@@ -167,35 +233,6 @@ impl<P: PooledPlatform> Words for Two<P> {
         }
     }
 
-    fn name(&self, name: u32) -> Result<Word, Word> {
-        let named = |queue: u32| {
-            let word = Word::of_halves(0, queue);
-            (word.name() == 0).then(|| word.named(name).with(Flags::WAITERS).queue())
-        };
-        let named = self.change_queue(named);
-        named.map(|queue| self.with_held(queue)).map_err(|queue| self.with_held(queue))
-    }
-
-    fn unname(&self, name: u32) -> bool {
-        let unnamed = |queue: u32| {
-            let word = Word::of_halves(0, queue);
-            let is_due = word.name() == name && !word.has_waiters();
-            is_due.then(|| word.without_name().queue())
-        };
-        self.change_queue(unnamed).is_ok()
-    }
-
-    fn forget_queue(&self, name: u32, next: u32) -> bool {
-        let forgotten = |word: Word| word.without_name().without(Flags::QUEUE).named(next);
-        // `WAKE_NEXT` stays: a waiter in another slot may have set it by the time that this thread could clear it. A release
-        // that sees it for nothing finds nobody to wake.
-        self.change_queue(|queue| {
-            let word = Word::of_halves(0, queue);
-            (word.name() == name).then(|| forgotten(word).queue())
-        })
-        .is_ok()
-    }
-
     fn flag_queue(&self, flags: Flags) -> Word {
         let flagged = |queue: u32| {
             let next = queue | flags.queue();
@@ -209,35 +246,6 @@ impl<P: PooledPlatform> Words for Two<P> {
         self.with_held(queue)
     }
 
-    fn set(&self, flags: Flags) -> Word {
-        // In this order: if the holder is known to know before the flag is set, it sees the flag, as each later one does. Acquire
-        // keeps the order; without it a later holder's `KNOWN` could be seen beside a flag that an earlier one has wiped.
-        let queue = match flags.queue() {
-            0 => self.queue.load(Ordering::Acquire),
-            flags => self.queue.fetch_or(flags, Ordering::AcqRel),
-        };
-        let held = match flags.held() {
-            0 => self.held.load(Ordering::Acquire),
-            // Relaxed: the flag is not ownership.
-            flags => self.held.fetch_or(flags, Ordering::Relaxed),
-        };
-        Word::of_halves(held, queue)
-    }
-
-    fn clear(&self, flags: Flags) -> Word {
-        // Relaxed: the flags are not ownership.
-        let order = Ordering::Relaxed;
-        let queue = match flags.queue() {
-            0 => self.queue.load(order),
-            flags => self.queue.fetch_and(!flags, order),
-        };
-        let held = match flags.held() {
-            0 => self.held.load(order),
-            flags => self.held.fetch_and(!flags, order),
-        };
-        Word::of_halves(held, queue)
-    }
-
     fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
         P::spin_until(&self.held, bound_ns, |held| done(Word::of_halves(held, 0)))
     }
@@ -248,10 +256,22 @@ impl<P: PooledPlatform> Words for Two<P> {
     }
 }
 
+/// What came of an attempt on a [`RawMutex`] in one step.
+#[doc(hidden)]
+pub enum AtOnce {
+    /// Somebody holds the lock.
+    Not,
+    /// The calling thread has the lock.
+    Taken,
+    /// It has, and somebody has waited for it lately: it is to ask whether it [may stay](RawMutex::may_stay).
+    Named,
+}
+
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
-/// It has a slot of a pool while threads wait for it. Where a thread has to wait for one without, and no slot is to be had, it panics, as
+/// It has a slot of a pool while threads wait for it. Where no slot is to be had, they look at it from time to time, as
 /// at a [`RawRwLock`](super::RawRwLock#slots).
+#[repr(transparent)]
 pub struct RawMutex<P: PooledPlatform> {
     raw: Raw<Two<P>>,
 }
@@ -283,20 +303,38 @@ impl<P: PooledPlatform> RawMutex<P> {
     /// Takes the lock if it is free and nobody waits, or if that needs only a note.
     #[inline(always)]
     pub(super) fn enter(&self) -> bool {
-        let Two { held, queue } = &self.raw.0;
-        // Acquire: owns the lock on success.
-        if held.compare_exchange(FREE, WRITTEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return false;
+        match self.lock_fast() {
+            AtOnce::Taken => true,
+            // SAFETY: just taken.
+            AtOnce::Named => unsafe { self.may_stay() },
+            AtOnce::Not => false,
         }
-        // Relaxed: what a holder before has put there is seen.
-        queue.load(Ordering::Relaxed) == 0 || self.entered()
     }
 
-    /// The calling thread has taken `held`, and the lock has a slot. Whether it may stay.
+    /// As [`try_lock`](Self::try_lock) of a lock that nobody has waited for lately.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn lock_fast(&self) -> AtOnce {
+        let Two { held, queue } = &self.raw.0;
+        // Acquire: owns the lock on success. A flag stays as it is, and so does the half if somebody is inside. (Of one bit
+        // this is a bit test: two instructions, where a compare-exchange takes four.)
+        if is_held(held.fetch_or(WRITTEN, Ordering::Acquire)) {
+            return AtOnce::Not;
+        }
+        // Relaxed: what a holder before has put there is seen.
+        if queue.load(Ordering::Relaxed) == 0 { AtOnce::Taken } else { AtOnce::Named }
+    }
+
+    /// The calling thread has taken `held`, and the lock has a slot. Whether it may stay; else it has left.
+    ///
+    /// # Safety
+    /// It holds the lock, and gives it up only if it may stay.
+    #[doc(hidden)]
     #[inline(never)]
-    fn entered(&self) -> bool {
+    pub unsafe fn may_stay(&self) -> bool {
         let two = &self.raw.0;
         let queue = two.know();
+        // But for a flag of the waiter that is next, which stays.
         let before = Word::of_halves(FREE, queue);
         let is_others = || self.raw.is_others_turn(P::thread(), Access::Exclusive.kind(), before);
         if before.has_waiters() && (before.is_closed() || is_others()) {
@@ -313,8 +351,18 @@ impl<P: PooledPlatform> RawMutex<P> {
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
         self.enter()
-            || self.raw.here(self.raw.load()).is_free() && self.raw.steal(Access::Exclusive)
+            || self.settled().is_free() && self.raw.steal(Access::Exclusive)
             || self.raw.steals_past_late(Access::Exclusive)
+    }
+
+    /// The word of the lock. If it is free, but seems closed by a stray name, that is forgotten first.
+    fn settled(&self) -> Word {
+        let word = self.raw.here(self.raw.load());
+        if !P::NAMES_MAY_BE_STRAY || !word.is_reserved() {
+            return word;
+        }
+        drop(self.raw.lock_queue());
+        self.raw.load()
     }
 
     /// As [`lock`](Self::lock); gives up as `wait` says.
@@ -349,12 +397,15 @@ impl<P: PooledPlatform> RawMutex<P> {
     /// The caller holds the lock.
     #[inline]
     pub unsafe fn unlock(&self) {
-        let Two { held, queue } = &self.raw.0;
         // Acquire: the name that is found may be followed. A waiter that is not seen here naps (R7).
-        let seen = queue.load(Ordering::Acquire);
-        if seen & AWAITED != 0 {
-            return self.raw.0.leave_known(seen);
-        }
+        let seen = self.raw.0.queue.load(Ordering::Acquire);
+        if is_awaited(seen) { self.raw.0.leave_known(seen) } else { self.leave_unknown() }
+    }
+
+    /// The caller, which holds the lock and has seen nobody wait, releases it.
+    #[inline(always)]
+    fn leave_unknown(&self) {
+        let held = &self.raw.0.held;
         // Release: what was done under the lock comes before what the next owner does.
         if cfg!(fairlock_loom) {
             // Loom orders a store and the exchanges of others in ways the language does not allow.
@@ -362,6 +413,49 @@ impl<P: PooledPlatform> RawMutex<P> {
         } else {
             held.store(FREE, Ordering::Release);
         }
+    }
+
+    // ---- for the library that is preloaded ----
+
+    /// As [`lock_fast`](Self::lock_fast) without a locked operation.
+    ///
+    /// # Safety
+    /// The process has one thread, and that one's signal handlers leave a lock as they find it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn lock_alone(&self) -> AtOnce {
+        let Two { held, queue } = &self.raw.0;
+        // Relaxed: the process has one thread. A thread that is made later sees it.
+        if held.load(Ordering::Relaxed) != FREE || queue.load(Ordering::Relaxed) != 0 {
+            return AtOnce::Not;
+        }
+        held.store(WRITTEN, Ordering::Relaxed);
+        AtOnce::Taken
+    }
+
+    /// The first attempt of a thread that may have to wait: as [`try_lock`](Self::try_lock), but not where it is another
+    /// thread's turn.
+    #[doc(hidden)]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn lock_in_turn(&self) -> bool {
+        self.enter() || self.raw.steal_in_turn(self.raw.here(self.raw.load()), Access::Exclusive)
+    }
+
+    /// Releases the lock, after a call of `leave`, if nobody seems to wait; returns whether it did.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn unlock_fast(&self, leave: impl FnOnce()) -> bool {
+        // Acquire: as in `unlock`.
+        let seen = self.raw.0.queue.load(Ordering::Acquire);
+        if is_awaited(seen) {
+            return false;
+        }
+        leave();
+        self.leave_unknown();
+        true
     }
 
     /// Releases the lock, to the queue if anyone waits: nobody gets in before the waiter whose turn it is.
@@ -419,7 +513,7 @@ impl<P: PooledPlatform> RawMutex<P> {
 
     /// As [`RawRwLock::planned_wait_ns`](super::RawRwLock::planned_wait_ns).
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
-        self.raw.planned_wait_ns(waiters_ahead, false)
+        self.raw.planned_wait_ns(waiters_ahead)
     }
 
     /// Whether the lock has a slot at this instant.

@@ -15,10 +15,7 @@ use crate::models::{self, Scene, many, models};
 use crate::platform::loom::Loom;
 use crate::wait::{CancelToken, Wait};
 
-struct Guarded {
-    lock: RawMutex<Loom>,
-    value: UnsafeCell<u32>,
-}
+type Guarded = models::Guarded<RawMutex<Loom>>;
 
 struct Both {
     locks: [Guarded; 2],
@@ -28,10 +25,6 @@ struct Both {
     stop: CancelToken<Loom>,
 }
 
-// SAFETY: `value` is touched under the lock only (loom checks that).
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
 // SAFETY: `is_set` is touched under the first lock only (loom checks that).
 unsafe impl Sync for Both {}
 // SAFETY: as above.
@@ -61,23 +54,6 @@ enum Visit {
 use Visit::*;
 
 const DEADLINE: u64 = 100_000;
-
-impl Guarded {
-    /// Changes the value if the lock was taken, and releases it; returns how often it did.
-    fn section(&self, taken: bool) -> u32 {
-        if taken {
-            self.change();
-            // SAFETY: just taken.
-            unsafe { self.lock.unlock() };
-        }
-        taken.into()
-    }
-
-    fn change(&self) {
-        // SAFETY: the lock is held (loom checks that).
-        self.value.with_mut(|value| unsafe { *value += 1 });
-    }
-}
 
 impl Both {
     fn is_set(&self) -> bool {
@@ -182,13 +158,12 @@ impl Scene for Both {
             unsafe { lock.unlock() };
             assert!(!lock.has_slot());
         }
-        // SAFETY: nobody else is here.
-        self.locks[0].value.with(|value| assert_eq!(unsafe { *value }, changed));
+        assert_eq!(self.locks[0].seen(), changed);
     }
 }
 
 fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
-    let guarded = || Guarded { lock: RawMutex::new(), value: UnsafeCell::new(0) };
+    let guarded = || Guarded::new(RawMutex::new());
     let both = move || Both {
         locks: [guarded(), guarded()],
         changed: WordCondvar::new(),

@@ -3,7 +3,7 @@
 //! It looks at the slots in which tasks are queued: every millisecond while a task has an offer, and for 16 ms after that.
 //! Otherwise it *dozes*: it sleeps until the end of a tenure that a task waits for, or until it is told. The thread that wakes
 //! a task wakes the timer, too, if that dozes; so locks that tasks pass on all the time wake it once. A program whose tasks never
-//! wait has no such thread.
+//! wait has no such thread. It also wakes tasks whose waits end ([`alarms`](super::alarms)).
 //!
 //! The timer uses only slots. It never follows the address of a lock: see [`task`](super::task).
 
@@ -40,7 +40,8 @@ impl<P: PooledPlatform> Slots<P> {
     /// offers may end late.
     pub fn keep_time(&'static self) -> ! {
         let me = P::thread();
-        let mut slots = Vec::new();
+        let (mut slots, mut wakers) = (Vec::new(), Vec::new());
+        self.alarms.bell.serve(me);
         let mut idle = 0;
         loop {
             let dozes = idle >= AWAKE;
@@ -52,6 +53,7 @@ impl<P: PooledPlatform> Slots<P> {
             idle = if is_missed { 0 } else { idle.saturating_add(1) };
             let soon = (!dozes || is_missed).then(|| P::now().saturating_add(MISSED_NS));
             let until = [due, soon].into_iter().flatten().min();
+            let until = self.alarms.sound(P::now(), until, &mut wakers);
             me.parker.park(until, false);
             self.timer.doze(None);
         }
@@ -94,7 +96,7 @@ fn look_at_next<P: PooledPlatform>(
         }
         wakes.push_waiter(q.next()?);
     } else if q.missed != 0 {
-        return Some(q.missed.saturating_add(MISSED_NS));
+        return Some(q.overdue_at());
     } else if !next.task.is_task() || now < next.task.due() {
         return Some(next.task.due()).filter(|&due| due < u64::MAX);
     } else {

@@ -6,11 +6,11 @@
 //! |---|---|---|
 //! | `FREE` | | a release |
 //! | `TAKEN` | somebody has it, and nobody sleeps | a thread that has just come |
-//! | `AWAITED` | somebody has it, and threads may sleep: the release wakes one | a thread that goes to sleep, or takes the lock after that |
+//! | `AWAITED` | somebody has it, and threads may sleep: the release wakes two | a thread that goes to sleep, or takes the lock after that |
 //! | `CLAIMED` | as `AWAITED`, and a thread that has slept is awake: the release leaves the lock to it | that thread, until it has the lock, or sleeps again |
 //! | `LEFT` | nobody has it; threads that have just come do not take it | a release |
 //!
-//! Why no wake-up is lost: of those that sleep a release from `AWAITED` wakes one, and that one makes the word
+//! Why no wake-up is lost: of those that sleep a release from `AWAITED` wakes one, at least, and that one makes the word
 //! `CLAIMED` or `AWAITED` again before it sleeps, and takes the lock as `AWAITED`. So while threads sleep, the
 //! word is one of those two, or such a thread is awake. A release from `CLAIMED` wakes nobody: the one that claims is
 //! awake.
@@ -18,6 +18,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, System};
+use crate::wait::SOON_NS;
 
 pub(super) struct QueueLock<P: System>(P::AtomicU32);
 
@@ -28,12 +29,24 @@ const CLAIMED: u32 = 3;
 const LEFT: u32 = 4;
 
 /// How long a thread spins for a queue lock before it sleeps: longer than its holder takes to queue a thread and to wake
-/// another. In ns; compared with the time since it found the lock taken.
-const SPIN_NS: u64 = 4_000;
+/// another.
+const SPIN: u64 = 2 * SOON_NS;
 
 impl<P: System> QueueLock<P> {
     pub(super) fn new() -> Self {
         Self(P::AtomicU32::new(FREE))
+    }
+
+    /// Of a word that is zero, which nobody else has.
+    #[cfg(feature = "async")]
+    pub(super) const fn of(word: P::AtomicU32) -> Self {
+        Self(word)
+    }
+
+    /// In the child of a fork: nobody has it. Relaxed: there is one thread.
+    #[cfg(feature = "async")]
+    pub(super) fn enter_child(&self) {
+        self.0.store(FREE, Ordering::Relaxed);
     }
 
     #[inline]
@@ -52,7 +65,7 @@ impl<P: System> QueueLock<P> {
     /// those that have slept.
     #[cold]
     fn lock_slow(&self) {
-        while P::spin_until(&self.0, SPIN_NS, |word| word == FREE) {
+        while P::spin_until(&self.0, SPIN, |word| word == FREE) {
             if self.try_lock() {
                 return;
             }
@@ -77,7 +90,7 @@ impl<P: System> QueueLock<P> {
     /// The calling thread has slept, or waited for as long as any does awake. Returns whether it has the lock.
     fn claim(&self) -> bool {
         loop {
-            let is_claimed = !P::spin_until(&self.0, SPIN_NS, |word| word != CLAIMED);
+            let is_claimed = !P::spin_until(&self.0, SPIN, |word| word != CLAIMED);
             let word = self.0.load(Ordering::Relaxed);
             if word == FREE || word == LEFT {
                 if self.exchange(word, AWAITED) {
@@ -104,18 +117,14 @@ impl<P: System> QueueLock<P> {
             }
         }
         if word == AWAITED {
+            // A thread takes longer to wake up than it has the lock: two are on their way at a time.
+            P::wake_one(&self.0);
             P::wake_one(&self.0);
         }
     }
 
     pub(super) fn is_locked(&self) -> bool {
         self.0.load(Ordering::Relaxed) != FREE
-    }
-
-    /// The child of a fork, in which nobody has the lock, or waits for it.
-    pub(super) fn enter_child(&self) {
-        // Relaxed: a thread that uses the lock comes after the caller by other means.
-        self.0.store(FREE, Ordering::Relaxed);
     }
 
     /// Whether the word was `word`, and is `next`.

@@ -61,6 +61,7 @@ models! {
     check;
     two_threads: [&[Lock, Lock], &[Lock, Lock]];
     three_threads: [&[Lock], &[Lock], &[Lock]];
+    four_threads: [&[Lock], &[Lock], &[Lock], &[Lock]];
     one_comes_again: [&[Lock, Lock], &[Lock], &[Lock]];
     an_attempt_beside: [&[Lock], &[TryLock], &[Lock]];
 }
@@ -78,7 +79,7 @@ mod broken {
     #[test]
     #[ignore = "fails: a negative control"]
     fn broken_claims_alone() {
-        check(Some(Fault::ClaimsAlone), &[&[Lock], &[Lock], &[Lock]]);
+        check(Some(Fault::ClaimsAlone), &[&[Lock], &[Lock], &[Lock], &[Lock]]);
     }
 
     #[test]

@@ -6,14 +6,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::Raw;
 use super::holder::Holder;
 use super::policy::Policy;
-use super::slot::{PooledPlatform, Slot};
+use super::slot::PooledPlatform;
 use super::visible::looking;
-use super::word::Word;
-use super::words::{One, Words};
+use super::word::{Flags, Word};
+use super::words::{Names, One, Words};
 use crate::deadlock::{Id, Noted};
 use crate::events::EventCounts;
 use crate::platform::ConstZero;
-use crate::wait::{Access, Wait, WaitContext, WaitError};
+use crate::wait::{Access, Wait, WaitContext, WaitError, nap};
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one with data, for what
 /// it promises and when it blocks.
@@ -29,8 +29,8 @@ use crate::wait::{Access, Wait, WaitContext, WaitError};
 /// # Slots
 ///
 /// A lock has a slot of a pool while threads wait for it. Where a thread has to wait for a lock without one, and the system
-/// has no memory for it, or 134 million locks have one, the method panics; `try_write` and the like wait for nobody, and do not. A
-/// lock with a policy or events of its own needs one from its first use, by any method.
+/// has no memory for it, or 134 million locks have one, the thread looks at the lock from time to time, and gets it in no order. A
+/// lock with a policy of its own needs one from its first use, by any method, and has the default policy without.
 pub struct RawRwLock<P: PooledPlatform> {
     pub(super) raw: Raw<One<P>>,
     id: Id,
@@ -259,6 +259,8 @@ impl<P: PooledPlatform> RawRwLock<P> {
     #[inline(never)]
     fn try_enter_slow(&self, word: Word, access: Access) -> bool {
         self.enter_if(word, access, |word| word.is_open(access))
+            || self.words().forgets_stray(access)
+                && self.enter_if(self.raw.load(), access, |word| word.is_open(access))
             || access == Access::Shared
                 && self.raw.try_past_writers(access, self.raw.priority(word))
             || self.raw.steals_past_late(access)
@@ -426,8 +428,10 @@ impl<P: PooledPlatform> RawRwLock<P> {
                 slot.events.set(counts);
                 Some(())
             });
-            if set.is_ok() {
-                return;
+            match set {
+                Ok(()) => return,
+                Err(word) if word.is_odd() => {}
+                Err(_) => nap::<P>(),
             }
         }
     }
@@ -438,7 +442,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// twice as long. The bound does not include the last sections of holders, nor the time for which the system does
     /// not run threads that could run.
     pub fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
-        self.raw.planned_wait_ns(grants_ahead, true)
+        self.raw.planned_wait_ns(grants_ahead)
     }
 
     /// Gives the slot back to the pool, unless somebody waits. Returns whether the lock has none
@@ -476,14 +480,28 @@ impl<P: PooledPlatform> RawRwLock<P> {
 }
 
 impl<P: PooledPlatform> One<P> {
-    /// The lock, which was not used yet, with this word, keeps a slot with its policy from here on.
-    #[cold]
-    pub(super) fn begin(&self, word: Word) {
-        self.begin_with(word, P::slots().take());
+    /// Whether only waiters seemed to be in the way of a thread that takes the lock in this way, and their queue was not this
+    /// lock's: that is forgotten. Does not block.
+    fn forgets_stray(&self, access: Access) -> bool {
+        let word = self.load();
+        let seems_awaited = || word.without(Flags::QUEUE).is_open(access);
+        P::NAMES_MAY_BE_STRAY && seems_awaited() && {
+            drop(Raw::of(self).try_lock_queue(word));
+            !self.load().has_waiters()
+        }
     }
 
-    /// The same with this slot, which no lock has.
-    pub(super) fn begin_with(&self, word: Word, slot: &Slot<P>) {
+    /// The lock, which was not used yet, with this word, keeps a slot with its policy from here on. Without memory
+    /// for one it has the platform's policy.
+    #[cold]
+    pub(super) fn begin(&self, word: Word) {
+        // Where names may be stray, so is the word: no lock is made with a policy there.
+        let slot = if P::NAMES_MAY_BE_STRAY { None } else { P::slots().take() };
+        let Some(slot) = slot else {
+            // Relaxed: there is nothing to see. If the exchange fails, another thread has done it.
+            _ = self.exchange(word, Word::FREE, Ordering::Relaxed);
+            return;
+        };
         let queued = slot.begin(super::Raw::<Self>::of(self).as_known(), word.policy());
         let free = Word::FREE.named(slot.name());
         // Release: the slot is as it should be for a thread that follows the name.

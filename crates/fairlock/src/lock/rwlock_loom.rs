@@ -15,7 +15,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use super::words::Words;
+use super::words::Names;
 use super::{Percent, Policy, RawRwLock};
 use crate::models::{self, Scene, enough};
 use crate::platform::loom::{Loom, set_priority};

@@ -4,6 +4,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use super::word::Word;
 use crate::system::{Atomic, System};
 
 /// How many readers there may be in the record of a thread. A power of two, at most 16: there is a bit for each.
@@ -23,10 +24,10 @@ const CHANGE: u64 = 1 << 16;
 /// How many reads are a reason to change a lock's state. To have the lock watched: reads by one thread while others are
 /// inside. To make a watched lock visible: reads in a row, each counted as often as there are readers inside. In reads;
 /// compared with those since the last change.
-pub(super) const ENOUGH: u32 = 256;
+const ENOUGH: u32 = 256;
 
 /// The longest period after which a thread has a lock watched again. In reads beside other readers.
-pub(super) const LAST_PERIOD: u32 = 1 << 16;
+const LAST_PERIOD: u32 = 1 << 16;
 
 /// When a thread has a lock watched: each time after twice as many reads.
 #[doc(hidden)]
@@ -62,7 +63,7 @@ impl Periods {
 /// The readers in the record of a thread. Shown by that thread only; others mark them.
 #[repr(align(128))] // where scans read it, nothing else is that its thread uses
 pub(crate) struct Shown<P: System> {
-    /// Names of locks, or zero.
+    /// Words of visible locks as they were when their readers came, or zero. A scan looks at the names in them.
     places: [P::AtomicU64; SHOWN],
     /// A bit for each place that is marked, and above those a count of changes.
     moved: P::AtomicU64,
@@ -111,11 +112,16 @@ impl<P: System> Shown<P> {
 
     // ---- of the thread whose record it is ----
 
-    /// Whether the calling thread shows this name here.
+    /// What the calling thread shows here: the word of a lock as it found it, or [`FREE`](Word::FREE).
     #[inline(always)]
-    pub(super) fn has(&self, place: usize, name: u64) -> bool {
+    pub(super) fn at(&self, place: usize) -> Word {
         // Relaxed: only the calling thread changes it.
-        self.places[place].load(Ordering::Relaxed) == name
+        Word::of(self.places[place].load(Ordering::Relaxed))
+    }
+
+    /// Whether the calling thread shows this name here.
+    pub(super) fn has(&self, place: usize, name: u64) -> bool {
+        self.at(place).shown() == name
     }
 
     /// Whether the thread may change its places: scans visit its record, and this is not a signal handler that interrupts
@@ -126,8 +132,13 @@ impl<P: System> Shown<P> {
     }
 
     /// Whether a scan visits the record.
-    pub(super) fn is_listed(&self) -> bool {
+    pub(crate) fn is_listed(&self) -> bool {
         self.state.get() != UNLISTED
+    }
+
+    /// The calling thread has the record, which a scan visits.
+    pub(crate) fn set_hint(&self) {
+        P::set_reader_hint(core::ptr::from_ref(self).cast());
     }
 
     /// The thread, which may, begins to change its places.
@@ -145,11 +156,11 @@ impl<P: System> Shown<P> {
         self.state.set(READY);
     }
 
-    /// The thread shows this name here; the place is free.
+    /// The thread shows this word here, and so its name; the place is free.
     #[inline(always)]
-    pub(super) fn store(&self, place: usize, name: u64) {
+    pub(super) fn store(&self, place: usize, word: Word) {
         // Release: a thread that sees this, and not an earlier reader of the place, acquires that one's section.
-        self.places[place].store(name, Ordering::Release);
+        self.places[place].store(word.bits(), Ordering::Release);
     }
 
     /// The thread shows nothing here any more.
@@ -183,10 +194,12 @@ impl<P: System> Shown<P> {
         }
     }
 
-    /// A place in use is free if its reader was moved: then that is counted, and its thread leaves by the count.
+    /// A place in use is free if its reader was moved: then that is counted, and its thread leaves by the count. Or if what it
+    /// shows `is_dead`.
     #[cold]
-    pub(super) fn reclaim(&self, place: usize) {
-        if self.is_ready() && self.is_marked(place) {
+    pub(super) fn reclaim(&self, place: usize, is_dead: impl FnOnce(Word) -> bool) {
+        let is_free = || self.is_marked(place) || is_dead(self.at(place));
+        if self.is_ready() && is_free() {
             self.begin_change();
             self.clear(place);
             self.settle(place);
@@ -262,5 +275,5 @@ impl<P: System> Shown<P> {
 /// Whether this place shows this name.
 fn is_shown(place: &impl Atomic<u64>, name: u64) -> bool {
     // Acquire: what a reader has read that has left comes before what is done next.
-    place.load(Ordering::Acquire) == name
+    Word::of(place.load(Ordering::Acquire)).shown() == name
 }

@@ -1,4 +1,4 @@
-//! The slot of a lock: what it has only while threads wait, and for a short time after. It has the queue, and nothing
+//! The slot of a lock or a semaphore: what it has only while threads wait, and for a short time after. It has the queue, and nothing
 //! about who is inside (R1). Slots are in a pool and are never freed, so a thread that is late may touch one.
 //!
 //! | rule | |
@@ -8,9 +8,17 @@
 //! | R4 | A queued thread is inside a method of the lock. So under the queue lock, while the slot says that it belongs to a lock and somebody is queued, that lock's memory exists. |
 //! | R6 | A name is dropped only when nobody waits: by a holder, on its way in (a mutex reads the name before it leaves); or by any thread, of a lock whose release reads the name in the step in which it leaves. |
 //!
+//! *Stray names.* Under the preload library a word is in bytes that the program may copy, overwrite, or use for another lock
+//! without a word ([`NAMES_MAY_BE_STRAY`](PooledPlatform::NAMES_MAY_BE_STRAY)). A name counts there only while the slot
+//! says that it belongs to the lock's address; a thread that finds another address there, under the queue lock, takes the
+//! name out of the word. The holder stays in the word. A slot at which nobody waits can be taken away from any lock
+//! ([`Slots::sweep`]): its owner is changed, and the lock, which may be gone, is not touched. A mutex then loses its name by a
+//! thread that does not hold it, and the holder may have read that before: so `KNOWN` goes with the name, and the waiter
+//! that is next naps behind that holder (R7).
+//!
 //! In the child of a fork the slots of the parent are nobody's: threads that the child does not have may be queued
 //! there, or hold the queue lock. A slot knows its process, and a lock of the child whose word names a slot of the
-//! parent forgets that name ([`Words::forget_queue`](super::words::Words::forget_queue)), whichever thread comes first.
+//! parent forgets that name ([`Names::forget_queue`](super::words::Names::forget_queue)), whichever thread comes first.
 //! Who is inside is not forgotten: it may be the thread that forked. So a thread of the parent that had counted itself in at
 //! the fork, and would have left again, stays counted in the child, and the lock is held there for ever: a reader that was turned
 //! away, a thread that had found that it was not its turn, or one that was just taking back the name of a visible lock.
@@ -18,10 +26,14 @@
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
+use core::{iter, mem};
 
+#[cfg(feature = "async")]
+use super::alarms::Alarms;
 use super::clock::TenureClock;
 use super::holder::Holder;
 use super::mode::Modes;
+use super::owners::VisibleOwners;
 use super::policy::{Policy, TenureShape};
 use super::queue_lock::QueueLock;
 #[cfg(feature = "async")]
@@ -29,14 +41,14 @@ use super::timer::{Link, Timer};
 use super::visible::VisibleReaders;
 use crate::events;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::pool::{Memory, Pool, Pooled, name};
+use crate::pool::{Memory, Pool, Pooled, SMALLEST, name};
 use crate::system::{System, fork};
 #[cfg(feature = "async")]
 use crate::wait::Sleeper;
 use crate::wait::{FEW_WAKES, Hint, Queue, Waiter, WakeList};
 
 /// Enough for two readers that an entering reader wakes, and the waiter that is next.
-pub(super) type FewWakes<P> = WakeList<P, FEW_WAKES>;
+pub(crate) type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
 /// A [`Platform`] that has the slots of locks.
 ///
@@ -58,8 +70,18 @@ pub unsafe trait PooledPlatform: Platform {
         None
     }
 
+    /// To which locks the numbers of visible ones belong, where [names may be stray](Self::NAMES_MAY_BE_STRAY).
+    #[inline(always)]
+    fn visible_owners() -> Option<&'static VisibleOwners<Self>> {
+        None
+    }
+
     /// Locks become visible by themselves.
     const WATCHES_READERS: bool = false;
+
+    /// A range is only offered to a thread that has slept in the queue of a [`RangeRwLock`](crate::range::RangeRwLock), which
+    /// may not come. Not where each step is compared with the specification: there ranges are granted.
+    const OFFERS_RANGES: bool = true;
 
     /// Starts a thread that calls [`keep_time`](Slots::keep_time) of the slots, which ends offers of locks to tasks that do
     /// not come. Called at most once in a process, by a task that waits. Returns whether there is one.
@@ -68,19 +90,50 @@ pub unsafe trait PooledPlatform: Platform {
         false
     }
 
+    /// The policy of a lock that has none of its own.
+    const POLICY: Policy = Policy::DEFAULT;
+
+    /// Whether a lock may be copied, overwritten, or used for another one, by a program that knows nothing of slots. Then a
+    /// name is *stray* unless the slot says that it belongs to the address at which the name is; and locks do not move. (The
+    /// memory of slots is zero at first there, and the number of a process never is.)
+    const NAMES_MAY_BE_STRAY: bool = false;
+
+    /// The number of this process, which its ancestors do not have.
+    #[inline(always)]
+    fn process() -> usize {
+        fork::number()
+    }
+
+    /// Runs `forget`, which takes out of a word the name of a slot that is not of this process, or changes who
+    /// [owns](Self::visible_owners) the number of a visible lock; one thread at a time, where
+    /// such a slot may yet be made, and not interrupted by a signal handler that uses locks.
+    fn forgetting(forget: impl FnOnce()) {
+        forget();
+    }
+
+    /// Whether the lock that the calling thread reads may become visible.
+    #[inline(always)]
+    fn may_watch() -> bool {
+        Self::WATCHES_READERS
+    }
+
     /// Called by a thread that reads a lock in which other readers are; now and then that is to be watched, whether it is only
     /// read.
     #[inline(always)]
     fn begins_watch() -> bool {
-        Self::WATCHES_READERS && Self::thread().visible.periods.ends()
+        Self::may_watch() && Self::thread().visible.periods.ends()
     }
 }
 
 /// The slots of a platform: what locks have while threads wait for them.
 pub struct Slots<P: PooledPlatform> {
     pool: Pool<P::AtomicU64, Slot<P>, P::Memory>,
+    /// Which one is looked at next.
+    swept: Hint,
     #[cfg(feature = "async")]
     pub(super) timer: Timer<Slot<P>, Sleeper<P>>,
+    #[cfg(feature = "async")]
+    pub(super) alarms: Alarms<P>,
 }
 
 /// See the [module](self).
@@ -113,15 +166,20 @@ pub(crate) struct Queued<P: System> {
     /// The lock that has the slot, or null: only as [`Raw`](super::Raw) knows its locks.
     pub(super) lock: *const (),
     pub(super) policy: Policy,
-    pub(super) waiters: Queue<P>,
+    pub(crate) waiters: Queue<P>,
     /// The thread that upgrades and waits for the readers inside to leave.
     pub(super) upgrader: Option<&'static P::Thread>,
     /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
     pub(super) next: *const Waiter<P>,
     /// A fair release left the lock to that waiter: nobody goes before it.
-    pub(super) is_promised: bool,
+    pub(crate) is_promised: bool,
     /// Since when that waiter is missed; zero: it runs, or need not. See [`late`](super::late).
-    pub(super) missed: u64,
+    pub(crate) missed: u64,
+    /// Of a semaphore: the waiter that looks for the one that is next, or null; and when.
+    pub(super) lookout: *const Waiter<P>,
+    pub(super) looks_at: u64,
+    /// A thread has used the slot since it was last [looked at](Slots::sweep).
+    pub(super) is_used: bool,
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     pub(super) unwoken: bool,
     /// Whose turn it is and until when.
@@ -145,6 +203,9 @@ impl<P: System> Queued<P> {
             next: core::ptr::null(),
             is_promised: false,
             missed: 0,
+            lookout: core::ptr::null(),
+            looks_at: 0,
+            is_used: false,
             unwoken: false,
             clock: TenureClock::new(),
             modes: Modes::new(),
@@ -155,51 +216,80 @@ impl<P: System> Queued<P> {
     }
 
     /// The waiter that is next.
-    pub(super) fn next(&self) -> Option<&Waiter<P>> {
+    pub(crate) fn next(&self) -> Option<&Waiter<P>> {
         // SAFETY: queued (see the field), so alive: nobody leaves the queue without the queue lock, which the caller has.
         unsafe { self.next.as_ref() }
     }
 
+    /// Another waiter is next, which is in the queue, or nobody: what is known of the last one is not true of it.
+    pub(crate) fn set_next(&mut self, next: *const Waiter<P>) {
+        self.next = next;
+        (self.is_promised, self.unwoken, self.missed) = (false, false, 0);
+    }
+
     /// Whether this waiter is next.
-    pub(super) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
+    pub(crate) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
         core::ptr::eq(self.next, waiter)
     }
 
     pub(super) fn shape(&self) -> TenureShape {
         self.policy.shape()
     }
+
+    /// The shape of a tenure that begins or changes now.
+    pub(super) fn tenure_shape(&self) -> TenureShape {
+        let shape = self.shape();
+        #[cfg(feature = "async")]
+        if self.waiters.tasks() > 0 && !self.waiters.has_threads() {
+            return shape.of_tasks();
+        }
+        shape
+    }
 }
 
-impl<P: Platform> Slot<P> {
+/// The number of no process.
+const NOWHERE: usize = usize::MAX;
+
+impl<P: PooledPlatform> Slot<P> {
     fn new(index: u32) -> Self {
-        Self {
+        let slot = Self {
             queue_lock: QueueLock::new(),
             next: P::AtomicU32::new(0),
             index,
-            process: Hint::new(fork::number()),
+            process: Hint::new(NOWHERE),
             #[cfg(feature = "async")]
             watched: Link::new(),
             events: events::Sink::new(),
-            queued: UnsafeCell::new(Queued::new()),
+            queued: UnsafeCell::new(Queued { policy: P::POLICY, ..Queued::new() }),
             holder: Holder::default(),
-        }
+        };
+        slot.holder.set_priorities(P::POLICY.priorities);
+        slot
     }
 
+    /// Whether it is of this process, and not of one that forked it; nor one that is just being made.
+    #[inline(always)]
+    pub(super) fn is_here(&self) -> bool {
+        // Acquire: it was made.
+        self.process.load(Ordering::Acquire) == P::process()
+    }
+
+    /// It is of this process from here on.
+    fn begin_here(&self) {
+        // Release: it was made.
+        self.process.store(P::process(), Ordering::Release);
+    }
+}
+
+impl<P: Platform> Slot<P> {
     /// What the words of locks call it.
     #[inline(always)]
-    pub(super) fn name(&self) -> u32 {
+    pub(crate) fn name(&self) -> u32 {
         self.index + 1
     }
 
-    /// Whether it is of this process, and not of one that forked it.
-    #[inline(always)]
-    pub(super) fn is_here(&self) -> bool {
-        // Relaxed: it changes where there is one thread.
-        self.process.load(Ordering::Relaxed) == fork::number()
-    }
-
     /// Takes the queue lock.
-    pub(super) fn lock(&self) -> Locked<'_, P> {
+    pub(crate) fn lock(&self) -> Locked<'_, P> {
         self.queue_lock.lock();
         Locked(self)
     }
@@ -226,25 +316,6 @@ impl<P: Platform> Slot<P> {
         unsafe { (*self.queued.get()).policy }
     }
 
-    /// The child of a fork: the lock that has the slot, which nobody has used there yet, keeps it. What the threads of the
-    /// parent were about is forgotten.
-    ///
-    /// # Safety
-    /// No other thread of the process uses the slot, or has its queue lock.
-    pub(super) unsafe fn enter_child(&self) {
-        // SAFETY: the caller's promise. Waiters of the parent are not touched: there is nothing to drop.
-        unsafe {
-            let queued = self.queued.get();
-            let (lock, policy) = ((*queued).lock, (*queued).policy);
-            queued.write(Queued { lock, policy, ..Queued::new() });
-        }
-        self.holder.begin();
-        self.holder.set_queued(0);
-        self.queue_lock.enter_child();
-        // Relaxed: a thread that uses the slot comes after the caller by other means.
-        self.process.store(fork::number(), Ordering::Relaxed);
-    }
-
     /// Runs `f` on the queue, under the queue lock. `f` does not panic.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
         f(&mut self.lock())
@@ -261,11 +332,11 @@ impl<P: Platform> Slot<P> {
 }
 
 /// The queue of a slot, under its queue lock.
-pub(super) struct Locked<'a, P: Platform>(&'a Slot<P>);
+pub(crate) struct Locked<'a, P: Platform>(&'a Slot<P>);
 
 impl<'a, P: Platform> Locked<'a, P> {
     /// The slot whose queue lock this is.
-    pub(super) fn slot(&self) -> &'a Slot<P> {
+    pub(crate) fn slot(&self) -> &'a Slot<P> {
         self.0
     }
 }
@@ -289,7 +360,8 @@ impl<P: Platform> DerefMut for Locked<'_, P> {
 impl<P: Platform> Drop for Locked<'_, P> {
     fn drop(&mut self) {
         self.0.holder.set_end(if self.is_next_late() { u64::MAX } else { self.clock.end() });
-        self.0.holder.set_queued(self.waiters.len());
+        let is_task = self.next().is_some_and(|next| next.task.is_task());
+        self.0.holder.set_queued(self.waiters.len(), is_task);
         let checked = cfg!(any(debug_assertions, fairlock_loom));
         let watched = !checked || self.waiters.is_empty() || self.next().is_some();
         self.0.queue_lock.unlock();
@@ -302,24 +374,31 @@ impl<P: PooledPlatform> Slots<P> {
     /// No slots yet.
     #[allow(clippy::new_without_default)] // made by platforms, on purpose
     pub fn new() -> Self {
-        // SAFETY: the platform's atomics are atomic; a slot's link is its pool's.
-        Self::of(unsafe { Pool::new(P::AtomicU64::new(0)) })
+        Self {
+            // SAFETY: the platform's atomics are atomic; a slot's link is its pool's.
+            pool: unsafe { Pool::new(P::AtomicU64::new(0)) },
+            swept: Hint::new(0),
+            #[cfg(feature = "async")]
+            timer: Timer::new(),
+            #[cfg(feature = "async")]
+            alarms: Alarms::new(QueueLock::new()),
+        }
     }
 
     /// As [`new`](Self::new), for statics.
     pub const fn new_const() -> Self
     where
+        P::AtomicU32: ConstZero,
         P::AtomicU64: ConstZero,
     {
-        // SAFETY: as above.
-        Self::of(unsafe { Pool::new(ConstZero::ZERO) })
-    }
-
-    const fn of(pool: Pool<P::AtomicU64, Slot<P>, P::Memory>) -> Self {
         Self {
-            pool,
+            // SAFETY: as above.
+            pool: unsafe { Pool::new(ConstZero::ZERO) },
+            swept: Hint::new(0),
             #[cfg(feature = "async")]
             timer: Timer::new(),
+            #[cfg(feature = "async")]
+            alarms: Alarms::new(QueueLock::of(ConstZero::ZERO)),
         }
     }
 
@@ -330,7 +409,11 @@ impl<P: PooledPlatform> Slots<P> {
     pub unsafe fn enter_child(&self) {
         self.pool.forget_free();
         #[cfg(feature = "async")]
-        self.timer.enter_child();
+        {
+            self.timer.enter_child();
+            // SAFETY: the caller's promise.
+            unsafe { self.alarms.enter_child() };
+        }
     }
 
     /// The slot of this name, which was given out.
@@ -340,22 +423,53 @@ impl<P: PooledPlatform> Slots<P> {
         unsafe { self.pool.get(name(name_in_word - 1)) }
     }
 
-    /// For testers: whether a slot of this name was made.
-    pub(super) fn has_made(&self, name_in_word: u32) -> bool {
-        !self.pool.at(name_in_word - 1).is_null()
+    /// The slot that a word names which may be wrong. None if no slot of this name was made.
+    #[inline]
+    pub(super) fn find(&self, name_in_word: u32) -> Option<&Slot<P>> {
+        // SAFETY: null, or memory that stays. If another thread is just making the slot, it is of no process.
+        unsafe { self.pool.at(name_in_word - 1).as_ref() }
     }
 
-    /// A slot that no lock has.
+    /// A slot that no lock has; none without memory for it, or if too many locks have one.
     #[cold]
-    pub(super) fn take(&self) -> &Slot<P> {
-        self.try_take().expect("too many locks are waited for")
-    }
-
-    /// The same, if there is memory for it.
-    pub(super) fn try_take(&self) -> Option<&Slot<P>> {
+    pub(super) fn take(&self) -> Option<&Slot<P>> {
         // Sees to it that the child of a fork is told (`enter_child`).
         P::thread();
-        self.pool.take().or_else(|| self.pool.make(Slot::new))
+        self.take_free().or_else(|| {
+            if P::NAMES_MAY_BE_STRAY {
+                self.sweep();
+            }
+            self.take_free().or_else(|| self.pool.make(Slot::new).inspect(|slot| slot.begin_here()))
+        })
+    }
+
+    /// A free slot of this process. One of a parent's that a child finds stays out of the list: names of it may be in
+    /// words.
+    fn take_free(&self) -> Option<&Slot<P>> {
+        iter::from_fn(|| self.pool.take()).find(|slot| slot.is_here())
+    }
+
+    /// Takes some slots away from locks at which nobody waits, nor has waited between two looks: such a lock may be gone
+    /// without having given its slot back. Its memory is not touched; a word that names the slot is stray from here on.
+    /// Before each slot that is made some are looked at. So there are never many more than are in use.
+    #[cold]
+    pub(super) fn sweep(&self) {
+        let made = self.made();
+        let is_idle = |queued: &mut Locked<'_, P>| {
+            let is_used = mem::take(&mut queued.is_used);
+            let has_lock = !queued.lock.is_null() && !queued.slot().holder.stays();
+            has_lock && queued.waiters.is_empty() && queued.upgrader.is_none() && !is_used
+        };
+        for _ in 0..SMALLEST.min(made) {
+            // Relaxed: which slots a thread looks at is all the same.
+            let index = self.swept.fetch_add(1, Ordering::Relaxed) as u32 % made;
+            let slot = self.find(index + 1).filter(|slot| slot.is_here());
+            if let Some(mut queued) = slot.and_then(Slot::try_lock) {
+                if is_idle(&mut queued) {
+                    self.give(queued);
+                }
+            }
+        }
     }
 
     /// No lock has the slot any more, whose queue lock is held.
@@ -366,11 +480,11 @@ impl<P: PooledPlatform> Slots<P> {
         queued.lock = core::ptr::null();
         queued.freed = 0;
         if slot.holder.stays() {
-            queued.policy = Policy::DEFAULT;
+            queued.policy = P::POLICY;
             slot.holder.set_stays(false);
-            slot.holder.set_priorities(false);
-            slot.events.set(None);
+            slot.holder.set_priorities(P::POLICY.priorities);
         }
+        slot.events.set(None);
         drop(queued);
         // SAFETY: the caller has it from this pool, and is the last to.
         unsafe { self.pool.give(slot) };

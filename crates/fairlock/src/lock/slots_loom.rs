@@ -5,8 +5,6 @@
 //! A lock gives its slot back here after one acquisition that found nobody. All locks of a model share a pool, so the second
 //! lock gets the slot that the first one has left.
 
-use loom::cell::UnsafeCell;
-
 use core::sync::atomic::Ordering;
 
 use loom::sync::atomic::AtomicUsize;
@@ -19,10 +17,7 @@ use crate::models::{self, Scene, enough, many, models};
 use crate::platform::loom::Loom;
 use crate::wait::{CancelToken, Wait};
 
-struct Guarded {
-    lock: RawRwLock<Loom>,
-    value: UnsafeCell<u32>,
-}
+type Guarded = models::Guarded<RawRwLock<Loom>>;
 
 struct Both {
     locks: [Guarded; 2],
@@ -30,11 +25,6 @@ struct Both {
     sent: AtomicUsize,
     stop: CancelToken<Loom>,
 }
-
-// SAFETY: `value` is touched under the lock only (loom checks that).
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
 
 /// What a thread does once, at the first lock.
 #[derive(Clone, Copy)]
@@ -85,32 +75,9 @@ use Visit::*;
 const DEADLINE: u64 = 100_000;
 
 impl Guarded {
-    fn read(&self, taken: bool) -> u32 {
-        if taken {
-            // SAFETY: no writer is inside (loom checks that).
-            self.value.with(|value| unsafe { *value });
-            // SAFETY: just taken.
-            unsafe { self.lock.unlock_read() };
-        }
-        0
-    }
-
-    fn write(&self, taken: bool) -> u32 {
-        if taken {
-            // SAFETY: a writer is alone (loom checks that).
-            self.value.with_mut(|value| unsafe { *value += 1 });
-            // SAFETY: just taken.
-            unsafe { self.lock.unlock_write() };
-        }
-        taken.into()
-    }
-}
-
-impl Guarded {
     /// The upgradable reader writes, and leaves.
     fn upgrade(&self, how: Visit) -> u32 {
-        // SAFETY: no writer is inside (loom checks that).
-        let seen = self.value.with(|value| unsafe { *value });
+        let seen = self.seen();
         // SAFETY: held upgradably.
         let upgraded = unsafe {
             match how {
@@ -126,8 +93,7 @@ impl Guarded {
             unsafe { self.lock.unlock_upgradable() };
             return 0;
         }
-        // SAFETY: a writer is alone; and none got in between.
-        self.value.with(|value| assert_eq!(unsafe { *value }, seen));
+        assert_eq!(self.seen(), seen);
         self.write(true)
     }
 }
@@ -188,15 +154,11 @@ impl Scene for Both {
             }
             Downgrade => {
                 lock.write();
-                // SAFETY: a writer is alone.
-                let wrote = guarded.value.with_mut(|value| unsafe {
-                    *value += 1;
-                    *value
-                });
+                guarded.change();
+                let wrote = guarded.seen();
                 // SAFETY: just taken.
                 unsafe { lock.downgrade() };
-                // SAFETY: no writer got in between.
-                guarded.value.with(|value| assert_eq!(unsafe { *value }, wrote));
+                assert_eq!(guarded.seen(), wrote);
                 // SAFETY: held for reading.
                 unsafe { lock.unlock_read() };
                 1
@@ -209,16 +171,14 @@ impl Scene for Both {
             }
             WriteFair => {
                 lock.write();
-                // SAFETY: a writer is alone.
-                guarded.value.with_mut(|value| unsafe { *value += 1 });
+                guarded.change();
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write_fair() };
                 1
             }
             Upgradable => {
                 lock.upgradable_read();
-                // SAFETY: no writer is inside (loom checks that).
-                guarded.value.with(|value| unsafe { *value });
+                guarded.seen();
                 // SAFETY: just taken, and then held for reading.
                 unsafe {
                     lock.downgrade_upgradable();
@@ -228,8 +188,7 @@ impl Scene for Both {
             }
             LeaveUpgradable => {
                 lock.upgradable_read();
-                // SAFETY: no writer is inside (loom checks that).
-                guarded.value.with(|value| unsafe { *value });
+                guarded.seen();
                 // SAFETY: just taken.
                 unsafe { lock.unlock_upgradable() };
                 0
@@ -240,8 +199,7 @@ impl Scene for Both {
             }
             DownAndUp => {
                 lock.write();
-                // SAFETY: a writer is alone (loom checks that).
-                guarded.value.with_mut(|value| unsafe { *value += 1 });
+                guarded.change();
                 // SAFETY: just taken.
                 unsafe { lock.downgrade_to_upgradable() };
                 1 + guarded.upgrade(Upgrade)
@@ -280,8 +238,7 @@ impl Scene for Both {
             }
             ReadAndSend => {
                 lock.read();
-                // SAFETY: no writer is inside (loom checks that).
-                guarded.value.with(|value| unsafe { *value });
+                guarded.seen();
                 self.sent.fetch_add(1, Ordering::Release);
                 0
             }
@@ -316,13 +273,12 @@ impl Scene for Both {
             unsafe { lock.unlock_write() };
             assert!(!lock.has_slot());
         }
-        // SAFETY: nobody else is here.
-        self.locks[0].value.with(|value| assert_eq!(unsafe { *value }, written));
+        assert_eq!(self.locks[0].seen(), written);
     }
 }
 
 fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
-    let guarded = || Guarded { lock: RawRwLock::new(Policy::DEFAULT), value: UnsafeCell::new(0) };
+    let guarded = || Guarded::new(RawRwLock::new(Policy::DEFAULT));
     let both = move || Both {
         locks: [guarded(), guarded()],
         sent: AtomicUsize::new(0),
@@ -436,7 +392,7 @@ fn freed_by_its_last_owner() {
 controls! {
     broken_drops_awaited: "deadlock";
     revokes_unfenced: "Causality violation";
-    shows_blindly: "Causality violation";
+    shows_blindly: "names a slot that was not made";
     hides_blindly: "deadlock";
     scans_unraised: "deadlock";
     broken_marks_late: "deadlock";

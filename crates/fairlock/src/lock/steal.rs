@@ -9,13 +9,12 @@ use super::word::Word;
 use super::words::Words;
 use crate::events::Event;
 use crate::platform::{System, Thread};
-use crate::wait::{Access, Kind, LOOK_NS, Look, WATCH_NS, WaitContext};
+use crate::wait::{Access, Kind, LOOK_NS, Look, WAKE_NS, WATCH_NS, WaitContext};
 
 /// A thread that releases the lock this long after the end of a tenure yields its CPU to the waiter that is next. With a
 /// smaller value, threads that share the lock lose CPU time to other busy programs; with a larger one, a waiter that is
-/// queued on the holder's CPU waits for longer. In ns, a seventh of a slice; compared with the time since the end of the
-/// tenure.
-const LATE_NS: u64 = 200_000;
+/// queued on the holder's CPU waits for longer.
+const LATE: u64 = 4 * WAKE_NS;
 /// A lock is idle if it is free at every look for this long, with no steal between them.
 const IDLE: u64 = LOOK_NS * 3 / 2;
 /// The holder closes the lock this long after the end of a tenure, as yielding has not helped. As long as a wait should be.
@@ -190,9 +189,10 @@ impl<W: Words> Raw<W> {
     fn watch_clock(&self, holder: &Holder<W::P>, me: &Thread<W::P>, now: u64) {
         let end = holder.end();
         let over = now.saturating_sub(end);
-        if over >= LOST {
+        // A task may be polled only when the one that has the lock suspends: it cannot close the lock itself.
+        if over >= LOST || over > 0 && holder.is_next_task() {
             self.close();
-        } else if over >= LATE_NS {
+        } else if over >= LATE {
             me.lock.is_to_give_way(self.id(), end, now);
         }
     }

@@ -1,4 +1,4 @@
-//! Tasks that wait for a lock: a task is a waiter whose frame is its future.
+//! Tasks that wait for a lock or a semaphore: a task is a waiter whose frame is its future.
 //!
 //! A thread takes the lock when it runs, and a task when it is polled. So the lock is *offered* to a task, and never granted:
 //! no future that nobody polls owns it. A task waits in the same queue as threads do, and what it does as it is polled is
@@ -22,37 +22,111 @@
 
 use core::marker::PhantomPinned;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 use super::Raw;
+use super::late::Line;
 use super::raw::SlotOf;
 use super::slot::{FewWakes, Queued};
 use super::turn::Turns;
 use super::word::{Flags, Word};
-use super::words::Words;
+use super::words::{Names, Words};
 use crate::platform::{Platform, PooledPlatform, System};
 use crate::wait::{
-    Access, Duty, FEW_LOOKS, INVITED, MISSED_NS, NEXT, WAITING, WaitError, Waiter, survive,
+    Access, Duty, FEW_LOOKS, INVITED, MISSED_NS, NEXT, Sleeper, WAITING, WaitError, Waiter, survive,
 };
 
 // ---- the future ----
 
-/// A lock that tasks wait for.
+/// What tasks wait for.
 pub(crate) trait TaskLock: Sync {
-    type W: Words;
+    type W: Names;
+
+    /// What a task wants of it.
+    type Request: Copy;
+
+    type Line<'a>: TaskLine<P = PlatformOf<Self>>
+    where
+        Self: 'a;
 
     fn raw(&self) -> &Raw<Self::W>;
 
-    /// Takes the lock in this way, as a thread does that has just come, and need not wait.
-    fn enter_at_once(&self, access: Access) -> bool;
+    /// The queue in this slot, which it has.
+    fn line(&self, slot: &'static SlotOf<Self::W>) -> Self::Line<'_>;
+
+    /// The waiter of a task that wants this.
+    fn waiter(request: Self::Request, task: Task<PlatformOf<Self>>) -> Waiter<PlatformOf<Self>>;
+
+    /// Takes it in this way, as a thread does that has just come, and need not wait.
+    fn enter_at_once(&self, request: Self::Request) -> bool;
+
+    /// It has this word, by which it has no slot: as [`Words::enter_odd`].
+    fn enter_odd(&self, word: Word, request: Self::Request) -> bool;
+
+    /// Whether it can never be taken in this way, as it is.
+    fn is_full(&self, request: Self::Request) -> bool;
 }
 
-type PlatformOf<L> = <<L as TaskLock>::W as Words>::P;
+/// A queue in which tasks wait.
+pub(crate) trait TaskLine: Line {
+    /// Queues the task, which is polled, unless it need not wait: whether it is queued. Nothing if there is another slot by now.
+    ///
+    /// # Safety
+    /// The waiter is in no queue, and stays where it is until it is out of this one.
+    unsafe fn arrive_task(
+        &self,
+        q: &mut Queued<Self::P>,
+        waiter: &Waiter<Self::P>,
+        wakes: &mut FewWakes<Self::P>,
+        more: &mut FewWakes<Self::P>,
+    ) -> Option<bool>;
 
-/// Waits for a lock, in this way.
+    /// The task, which is queued and was polled at `now`, takes what it waits for if it may. Otherwise it will be woken.
+    fn look_as_task(
+        &self,
+        q: &mut Queued<Self::P>,
+        waiter: &Waiter<Self::P>,
+        now: u64,
+        wakes: &mut FewWakes<Self::P>,
+    ) -> bool;
+
+    /// Out of the queue, without what it waits for.
+    fn leave(
+        &self,
+        q: &mut Queued<Self::P>,
+        waiter: &Waiter<Self::P>,
+        wakes: &mut FewWakes<Self::P>,
+    );
+
+    /// If the task was woken for another of its futures, which is next, and polls this one, its `own`, that one does not come: this
+    /// one is next, if it may have what it waits for.
+    fn end_offer_to_task(
+        &self,
+        q: &mut Queued<Self::P>,
+        own: &Waiter<Self::P>,
+        now: u64,
+        wakes: &mut FewWakes<Self::P>,
+    ) {
+        let of_task =
+            |next: &&Waiter<Self::P>| !core::ptr::eq(*next, own) && next.task.is_same(&own.task);
+        let Some(next) = q.awaited().filter(of_task).filter(|_| q.missed != 0) else { return };
+        if self.is_left_to(own) {
+            next.set_state(WAITING);
+            own.set_state(NEXT);
+            q.set_next(own);
+            self.miss_no_more(q);
+        } else {
+            self.pass(q, Some(own), now, wakes);
+        }
+    }
+}
+
+type PlatformOf<L> = <<L as TaskLock>::W as Names>::P;
+
+/// Waits for this.
 pub(crate) struct Waiting<'a, L: TaskLock> {
     lock: &'a L,
-    access: Access,
+    request: L::Request,
     stage: Stage<L>,
     /// In the queue of the slot, while that is the stage. It stays where it is, as the future is pinned.
     waiter: Option<Waiter<PlatformOf<L>>>,
@@ -72,59 +146,59 @@ enum Stage<L: TaskLock> {
 unsafe impl<L: TaskLock> Send for Waiting<'_, L> {}
 
 /// What a poll has found.
-enum Polled<W: Words> {
+enum Polled<W: Names> {
     Acquired,
     Queued(&'static SlotOf<W>),
+    /// No slot could be had for the queue.
+    Lacking,
 }
 
 impl<'a, L: TaskLock> Waiting<'a, L> {
     #[inline(always)]
-    pub(crate) const fn new(lock: &'a L, access: Access) -> Self {
-        Self { lock, access, stage: Stage::New, waiter: None, _pinned: PhantomPinned }
+    pub(crate) const fn new(lock: &'a L, request: L::Request) -> Self {
+        Self { lock, request, stage: Stage::New, waiter: None, _pinned: PhantomPinned }
     }
 
-    /// Ready when the task has the lock; from then on it is pending.
-    ///
-    /// # Panics
-    /// If no more readers can be counted.
+    /// Ready when the task has the lock, or can never have it as no more readers can be counted; from then on it is pending.
     #[inline]
-    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<Result<(), WaitError>> {
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
-        if matches!(this.stage, Stage::New) && this.lock.enter_at_once(this.access) {
+        if matches!(this.stage, Stage::New) && this.lock.enter_at_once(this.request) {
             this.stage = Stage::Ended;
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         this.poll_slow(context)
     }
 
     #[cold]
-    fn poll_slow(&mut self, context: &Context<'_>) -> Poll<()> {
-        let lock = self.lock.raw();
+    fn poll_slow(&mut self, context: &Context<'_>) -> Poll<Result<(), WaitError>> {
         if matches!(self.stage, Stage::Ended) {
             return Poll::Pending;
         }
-        if self.access != Access::Exclusive && lock.load().is_full() {
+        if self.lock.is_full(self.request) {
             self.leave();
-            panic!("{}", WaitError::TooManyReaders);
+            return Poll::Ready(Err(WaitError::TooManyReaders));
         }
         // Of the program: before anything is changed.
         let waker = context.waker().clone();
         let taken = match self.stage {
             Stage::Queued(slot) if slot.is_here() => {
                 let Some(waiter) = &self.waiter else { unreachable!("queued without a waiter") };
-                let turns = Turns { lock, slot };
+                let line = self.lock.line(slot);
                 let (mut wakes, mut more) = (FewWakes::new(), FewWakes::new());
-                let (taken, old) = turns.with_queue(|q| {
+                let (taken, old) = line.with_queue(|q| {
+                    let now = PlatformOf::<L>::now();
                     let old = waiter.task.polled(waker);
                     if q.is_next(waiter) {
-                        turns.miss_no_more(q);
+                        line.miss_no_more(q);
                     }
                     if waiter.is_late() {
+                        waiter.task.comes_late(now);
                         waiter.set_duty(Duty::Sleeps);
-                        turns.recheck(q, Some(waiter), &mut wakes);
+                        line.recheck(q, Some(waiter), &mut wakes);
                     }
-                    (turns.look_as_task(q, waiter, &mut more), old)
+                    (line.look_as_task(q, waiter, now, &mut more), old)
                 });
                 wakes.wake_all();
                 more.wake_all();
@@ -135,15 +209,22 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
             _ => {
                 let arrived = PlatformOf::<L>::now();
                 let thread = PlatformOf::<L>::thread();
-                self.waiter = Some(Waiter::of_task(self.access, thread, arrived, waker));
+                let task = Task { thread, arrived, waker };
+                self.waiter = Some(L::waiter(self.request, task));
                 // Not by `&mut`: that would be the only reference to the waiter.
                 let Some(waiter) = &self.waiter else { unreachable!("it was just made") };
                 // SAFETY: it stays there, as the future is pinned, until it is out of the queue.
-                match unsafe { lock.queue_task(waiter) } {
+                match unsafe { queue_task(self.lock, self.request, waiter) } {
                     Polled::Acquired => true,
                     Polled::Queued(slot) => {
                         self.stage = Stage::Queued(slot);
                         false
+                    }
+                    Polled::Lacking => {
+                        self.retire();
+                        // It is polled again when its runtime has let others run.
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
                     }
                 }
             }
@@ -153,7 +234,13 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
         }
         self.stage = Stage::Ended;
         self.retire();
-        Poll::Ready(())
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits no longer, and stays pending.
+    pub(crate) fn give_up(self: Pin<&mut Self>) {
+        // SAFETY: nothing is moved out of it.
+        unsafe { self.get_unchecked_mut() }.leave();
     }
 
     /// Leaves the queue, if it is there, without the lock.
@@ -162,8 +249,8 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
         match (stage, &self.waiter) {
             (Stage::Queued(slot), Some(waiter)) if slot.is_here() => {
                 let mut wakes = FewWakes::new();
-                let turns = Turns { lock: self.lock.raw(), slot };
-                turns.with_queue(|q| turns.leave(q, waiter, &mut wakes));
+                let line = self.lock.line(slot);
+                line.with_queue(|q| line.leave(q, waiter, &mut wakes));
                 wakes.wake_all();
             }
             _ => {}
@@ -190,48 +277,70 @@ impl<L: TaskLock> Drop for Waiting<'_, L> {
 
 // ---- in the queue ----
 
-impl<W: Words> Raw<W> {
-    /// Queues the task, which is polled, unless it can have the lock.
-    ///
-    /// # Safety
-    /// The waiter is in no queue, and stays where it is until it is out of that of the slot that is returned.
-    unsafe fn queue_task(&self, waiter: &Waiter<W::P>) -> Polled<W> {
-        let has_timer = W::P::slots().has_timer();
-        let (mut wakes, mut more) = (FewWakes::new(), FewWakes::new());
-        let polled = loop {
-            let mut is_watched = true;
-            let queued = self.with_slot(|q, slot| {
-                let turns = Turns { lock: self, slot };
-                // SAFETY: the caller's promise.
-                let polled = unsafe { turns.arrive_task(q, waiter, &mut wakes, &mut more) };
-                if has_timer && matches!(polled, Some(Polled::Queued(_))) {
-                    is_watched = core::mem::replace(&mut q.is_watched, true);
-                }
-                polled
-            });
-            match queued {
-                Ok(polled) => {
-                    if let (Polled::Queued(slot), false) = (&polled, is_watched) {
-                        W::P::slots().watch(slot);
-                    }
-                    break polled;
-                }
-                Err(odd) if self.0.enter_odd(odd, waiter.access) => break Polled::Acquired,
-                Err(_) => {}
-            }
-        };
-        wakes.wake_all();
-        more.wake_all();
-        polled
-    }
+/// A task that is polled.
+pub(crate) struct Task<P: PooledPlatform> {
+    thread: &'static Sleeper<P>,
+    arrived: u64,
+    waker: Waker,
+}
 
+impl<P: PooledPlatform> Task<P> {
+    /// Its waiter, which wants this.
+    pub(crate) fn waiter(self, access: Access) -> Waiter<P> {
+        Waiter::of_task(access, self.thread, self.arrived, self.waker)
+    }
+}
+
+/// Queues the task, which is polled, unless it can have the lock.
+///
+/// # Safety
+/// The waiter is in no queue, and stays where it is until it is out of that of the slot that is returned.
+unsafe fn queue_task<L: TaskLock>(
+    lock: &L,
+    request: L::Request,
+    waiter: &Waiter<PlatformOf<L>>,
+) -> Polled<L::W> {
+    let slots = PlatformOf::<L>::slots();
+    let has_timer = slots.has_timer();
+    let (mut wakes, mut more) = (FewWakes::new(), FewWakes::new());
+    let polled = loop {
+        let mut is_watched = true;
+        let queued = lock.raw().with_slot(|q, slot| {
+            let line = lock.line(slot);
+            // SAFETY: the caller's promise.
+            let waits = unsafe { line.arrive_task(q, waiter, &mut wakes, &mut more)? };
+            if has_timer && waits {
+                is_watched = core::mem::replace(&mut q.is_watched, true);
+            }
+            Some(if waits { Polled::Queued(slot) } else { Polled::Acquired })
+        });
+        match queued {
+            Ok(polled) => {
+                if let (Polled::Queued(slot), false) = (&polled, is_watched) {
+                    slots.watch(slot);
+                }
+                break polled;
+            }
+            Err(word) if !word.is_odd() => break Polled::Lacking,
+            Err(odd) if lock.enter_odd(odd, request) => break Polled::Acquired,
+            Err(_) => {}
+        }
+    };
+    wakes.wake_all();
+    more.wake_all();
+    polled
+}
+
+impl<W: Words> Raw<W> {
     /// Takes the lock in this way past the queue, as a thread does that has just come.
     #[cold]
     pub(super) fn enter_past_queue(&self, access: Access) -> bool {
         let word = self.load();
+        if word.is_closed() {
+            return false;
+        }
         let pauses = access == Access::Shared && self.holds_off(word);
         !word.is_odd() && !pauses && self.steal_in_turn(word, access)
-            || self.steal_past_late(access)
     }
 
     /// Takes the lock in this way past waiters that are all late. Never blocks.
@@ -242,13 +351,9 @@ impl<W: Words> Raw<W> {
             return false;
         }
         let mut wakes = FewWakes::new();
-        let Some(slot) = Self::slot(word) else { return false };
         // As an attempt does not block.
-        let Some(mut queued) = slot.try_lock() else { return false };
-        if self.load().name() != word.name() {
-            return false;
-        }
-        let turns = Turns { lock: self, slot };
+        let Some(mut queued) = self.try_lock_queue(word) else { return false };
+        let turns = Turns { lock: self, slot: queued.slot() };
         turns.look(&mut queued, None, W::P::now(), &mut wakes);
         let taken = queued.is_next_late().then(|| turns.take_past_late(access)).flatten();
         drop(queued);
@@ -257,47 +362,37 @@ impl<W: Words> Raw<W> {
     }
 }
 
-impl<W: Words> Turns<'_, W> {
-    /// Queues the task, which is polled, unless it can have the lock. Nothing if the lock has another slot by now.
-    ///
-    /// # Safety
-    /// As [`arrive`](Self::arrive).
+impl<W: Words> TaskLine for Turns<'_, W> {
     unsafe fn arrive_task(
         &self,
         q: &mut Queued<W::P>,
         waiter: &Waiter<W::P>,
         wakes: &mut FewWakes<W::P>,
         more: &mut FewWakes<W::P>,
-    ) -> Option<Polled<W>> {
+    ) -> Option<bool> {
         self.look(q, None, waiter.arrived, wakes);
         if self.enters(q, waiter.access, 0)
             || q.is_next_late() && self.take_past_late(waiter.access).is_some()
         {
-            return Some(Polled::Acquired);
+            return Some(false);
         }
         // SAFETY: the caller's promise.
         unsafe { self.queue_up(q, waiter, wakes)? };
         self.wake_unwoken(q, waiter, wakes);
-        let taken = self.look_as_task(q, waiter, more);
-        Some(if taken { Polled::Acquired } else { Polled::Queued(self.slot) })
+        Some(!self.look_as_task(q, waiter, waiter.arrived, more))
     }
 
-    /// Takes the lock in this way past waiters, all of which are late; returns the word before.
-    fn take_past_late(&self, access: Access) -> Option<Word> {
-        let may = |word: Word| word.may_take_next(access) && !word.is_closed();
-        self.lock.0.take_while(self.lock.load(), access, may)
-    }
-
-    /// The task, which is queued and polled, takes the lock if it may. Otherwise it will be woken.
     fn look_as_task(
         &self,
         q: &mut Queued<W::P>,
         waiter: &Waiter<W::P>,
+        now: u64,
         wakes: &mut FewWakes<W::P>,
     ) -> bool {
-        let now = W::P::now();
         self.end_offer_to_task(q, waiter, now, wakes);
-        self.look(q, Some(waiter), now, wakes);
+        if !q.is_next(waiter) {
+            self.look(q, Some(waiter), now, wakes);
+        }
         if waiter.state() == INVITED {
             if self.take(q, waiter, now, wakes) {
                 return true;
@@ -336,26 +431,20 @@ impl<W: Words> Turns<'_, W> {
         false
     }
 
-    /// If the task was woken for another of its futures, which is next, and polls this one, its `own`, that one does not come: this
-    /// one is next, if it may take the lock.
-    fn end_offer_to_task(
-        &self,
-        q: &mut Queued<W::P>,
-        own: &Waiter<W::P>,
-        now: u64,
-        wakes: &mut FewWakes<W::P>,
-    ) {
-        let of_task =
-            |next: &&Waiter<W::P>| !core::ptr::eq(*next, own) && next.task.is_same(&own.task);
-        let Some(next) = q.awaited().filter(of_task).filter(|_| q.missed != 0) else { return };
-        if self.lock.load().may_take_next(own.access) {
-            next.set_state(WAITING);
-            own.set_state(NEXT);
-            q.next = own;
-            self.miss_no_more(q);
-        } else {
-            self.pass(q, Some(own), now, wakes);
+    fn leave(&self, q: &mut Queued<W::P>, waiter: &Waiter<W::P>, wakes: &mut FewWakes<W::P>) {
+        Turns::leave(self, q, waiter, wakes);
+    }
+}
+
+impl<W: Words> Turns<'_, W> {
+    /// Takes the lock in this way past waiters, all of which are late; returns the word before.
+    fn take_past_late(&self, access: Access) -> Option<Word> {
+        // The timer, which passes the last of them, knows no lock and cannot open it.
+        if self.lock.load().is_closed() {
+            self.lock.0.clear(Flags::CLOSED);
         }
+        let may = |word: Word| word.may_take_next(access) && !word.is_closed();
+        self.lock.0.take_while(self.lock.load(), access, may)
     }
 }
 
@@ -363,7 +452,7 @@ impl<P: Platform> Queued<P> {
     /// The lock was moved, or is dropped: those that wait do so in futures that were leaked.
     pub(super) fn forget_waiters(&mut self) {
         self.waiters = crate::wait::Queue::new();
-        self.next = core::ptr::null();
-        (self.is_promised, self.unwoken, self.missed) = (false, false, 0);
+        self.set_next(core::ptr::null());
+        self.lookout = core::ptr::null();
     }
 }

@@ -7,7 +7,7 @@ use super::policy::Policy;
 use super::slot::{FewWakes, Queued};
 use super::turn::{Arrival, Turns};
 use super::word::Flags;
-use super::words::Words;
+use super::words::Names;
 use super::*;
 use crate::condvar::WordCondvar;
 use crate::platform::{Native, System};
@@ -355,7 +355,7 @@ fn waiters_that_are_stopped_stop_no_other() {
         assert!([0, 1].iter().all(|&i| stopped[i].duty() == Duty::Late) && q.is_next(&stopped[2]));
         stopped[0].set_duty(Duty::Looks);
         // A closed lock would be kept for the one that is next.
-        Words::clear(&lock.raw.0, Flags::CLOSED);
+        Names::clear(&lock.raw.0, Flags::CLOSED);
         turns.recheck(q, None, &mut wakes);
         assert!(q.is_next(&stopped[0]), "it runs");
         stopped.iter().for_each(|waiter| turns.leave(q, waiter, &mut wakes));

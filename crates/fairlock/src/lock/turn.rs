@@ -6,21 +6,22 @@
 use super::Raw;
 use super::clock::Waiting;
 use super::holder::Holder;
+use super::late::{Line, next_kind};
 use super::mode::Mode;
 use super::raw::SlotOf;
-use super::slot::{FewWakes, Queued};
+use super::slot::{FewWakes, Queued, Slot};
 use super::word::{Flags, Word};
 use super::words::Words;
 use crate::events::Event;
 use crate::platform::{Platform, System};
-use crate::wait::{Access, Duty, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList};
+use crate::wait::{Access, Duty, INVITED, Kind, NEXT, Queue, WAITING, WAKE_NS, Waiter, WakeList};
 
 /// How many others each queued reader wakes when it gets in: all are awake sooner than if one thread woke them. In
 /// waiters; compared with those woken so far by this one.
 const INVITES: usize = 2;
 
 /// A lock and its slot, which it keeps while the caller has the queue lock, or is queued.
-pub(super) struct Turns<'a, W: Words> {
+pub(crate) struct Turns<'a, W: Words> {
     pub(super) lock: &'a Raw<W>,
     pub(super) slot: &'static SlotOf<W>,
 }
@@ -40,11 +41,6 @@ impl<W: Words> Turns<'_, W> {
     #[inline(always)]
     pub(super) fn holder(&self) -> &'static Holder<W::P> {
         &self.slot.holder
-    }
-
-    /// Runs `f` on the queue, under the queue lock.
-    pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<W::P>) -> R) -> R {
-        self.slot.with(f)
     }
 
     /// Queues `waiter`, unless it can have the lock immediately. Nothing if the lock has another slot by now.
@@ -109,13 +105,13 @@ impl<W: Words> Turns<'_, W> {
             };
             // SAFETY: the caller's promise.
             unsafe { q.waiters.push(waiter) };
-            let (now, waiting, shape) = (W::P::now(), waiting(&q.waiters), q.shape());
+            let (now, waiting, shape) = (W::P::now(), waiting(&q.waiters), q.tenure_shape());
             q.clock.first_comes(now, inside, waiting, shape);
             q.modes.first_comes(now, self.holder().steals());
         } else {
             // SAFETY: the caller's promise.
             unsafe { q.waiters.push(waiter) };
-            let (waiting, shape) = (waiting(&q.waiters), q.shape());
+            let (waiting, shape) = (waiting(&q.waiters), q.tenure_shape());
             q.clock.another_comes(waiting, shape);
         }
         self.recheck(q, Some(waiter), wakes);
@@ -192,7 +188,7 @@ impl<W: Words> Turns<'_, W> {
             Kind::Writer => Event::WriteLock,
         });
         if is_next {
-            q.next = core::ptr::null();
+            q.set_next(core::ptr::null());
             self.miss_no_more(q);
             self.begin_turn(q, waiter, word, now, wakes);
         } else {
@@ -226,7 +222,7 @@ impl<W: Words> Turns<'_, W> {
         self.holder().set(W::P::thread());
         q.modes.next_takes(now, self.holder().steals());
         self.holder().set_in_turns(q.modes.mode() == Mode::InTurns);
-        q.clock.next_takes(now, waiter.kind, waiting(&q.waiters), q.shape());
+        q.clock.next_takes(now, waiter.kind, waiting(&q.waiters), q.tenure_shape());
         if q.waiters.is_empty() {
             return;
         }
@@ -286,7 +282,7 @@ impl<W: Words> Turns<'_, W> {
     ) {
         q.waiters.remove(waiter);
         if q.is_next(waiter) {
-            q.next = core::ptr::null();
+            q.set_next(core::ptr::null());
             q.freed = 0;
             self.miss_no_more(q);
         }
@@ -334,20 +330,6 @@ impl<W: Words> Turns<'_, W> {
         waiter.set_state(if q.is_next(waiter) { NEXT } else { WAITING });
     }
 
-    /// The queue or the word changed: tells the waiter that is next that it is next, and wakes it
-    /// to look at the lock (rules 7, 8 and 14). The `caller`, if it waits, is awake.
-    pub(super) fn recheck(
-        &self,
-        q: &mut Queued<W::P>,
-        caller: Option<&Waiter<W::P>>,
-        wakes: &mut FewWakes<W::P>,
-    ) {
-        if self.appoint(q, caller) {
-            self.wake_appointed(q, wakes);
-        }
-        self.invite_beside_upgradable(q, wakes);
-    }
-
     /// Readers may join the upgradable reader for which the waiter that is next waits.
     pub(super) fn invite_beside_upgradable(&self, q: &Queued<W::P>, wakes: &mut FewWakes<W::P>) {
         if awaits_upgradable(q) && self.lock.load().may_join_upgradable() {
@@ -374,8 +356,7 @@ impl<W: Words> Turns<'_, W> {
         if let Some(dismissed) = q.next() {
             dismissed.set_state(WAITING);
         }
-        q.next = next;
-        q.is_promised = false;
+        q.set_next(next);
         self.miss_no_more(q);
         let Some(next) = q.next() else { return false };
         next.set_state(NEXT);
@@ -396,7 +377,7 @@ impl<W: Words> Turns<'_, W> {
         if let Some(next) = q.next() {
             wakes.push_waiter(next);
             self.slot.events.count(Event::wake(next.kind));
-            if next.task.is_task() {
+            if next.task.is_task() && q.missed == 0 {
                 self.miss(q, W::P::now(), wakes);
             }
             q.needs_lookout(wakes);
@@ -414,6 +395,70 @@ impl<W: Words> Turns<'_, W> {
         } else {
             q.unwoken = true;
         }
+    }
+}
+
+// ---- a waiter that does not come ----
+
+impl<W: Words> Line for Turns<'_, W> {
+    type P = W::P;
+
+    fn slot(&self) -> &'static Slot<W::P> {
+        self.slot
+    }
+
+    fn is_left_to(&self, waiter: &Waiter<W::P>) -> bool {
+        self.lock.load().may_take_next(waiter.access)
+    }
+
+    fn passed(
+        &self,
+        q: &mut Queued<W::P>,
+        caller: Option<&Waiter<W::P>>,
+        wakes: &mut FewWakes<W::P>,
+    ) {
+        if q.is_next_late() {
+            self.lock.0.clear(Flags::CLOSED);
+        } else if !caller.is_some_and(|caller| q.is_next(caller)) {
+            self.wake_appointed(q, wakes);
+            self.tell_timer(q, wakes);
+        }
+        self.invite_beside_upgradable(q, wakes);
+    }
+
+    fn recheck(
+        &self,
+        q: &mut Queued<W::P>,
+        caller: Option<&Waiter<W::P>>,
+        wakes: &mut FewWakes<W::P>,
+    ) {
+        if self.appoint(q, caller) {
+            self.wake_appointed(q, wakes);
+        }
+        self.invite_beside_upgradable(q, wakes);
+    }
+}
+
+impl<W: Words> Turns<'_, W> {
+    /// How long the waiter, whose thread has just queued it, sleeps before it looks: for as long as is planned for its wait,
+    /// and the sections of those before it take; unless the waiter that is next seems to lack a CPU already.
+    pub(super) fn patience(
+        &self,
+        q: &mut Queued<W::P>,
+        waiter: &Waiter<W::P>,
+        wakes: &mut FewWakes<W::P>,
+    ) -> u64 {
+        if q.missed != 0 {
+            let now = W::P::now();
+            self.look(q, Some(waiter), now, wakes);
+            if q.missed_ns(now) >= WAKE_NS {
+                return 0;
+            }
+        }
+        let ahead = q.waiters.len();
+        q.clock
+            .planned_wait_ns(ahead, W::HAS_READERS, q.shape())
+            .saturating_add(q.modes.slow_ns(ahead))
     }
 }
 
@@ -440,7 +485,12 @@ impl<W: Words> Raw<W> {
             }
             Some(())
         });
-        debug_assert!(queued.is_ok(), "a lock with sleeping writers is odd");
+        if queued.is_err() {
+            // No slot is to be had: the thread waits for the lock by itself. The record outlives the wait.
+            let thread = waiter.thread;
+            waiter.set_state(INVITED);
+            thread.parker.unpark();
+        }
         wakes.wake_all();
     }
 }
@@ -480,18 +530,6 @@ pub(super) fn is_sound<P: Platform>(word: Word, q: &Queued<P>) -> Result<(), &'s
 fn awaits_upgradable<P: Platform>(q: &Queued<P>) -> bool {
     let awaits = q.next().is_some_and(|next| next.access == Access::Upgradable);
     awaits && q.waiters.urgent().is_none()
-}
-
-/// Which side is next: that of a waiting real-time thread, or else the side whose tenure it is not,
-/// if that side waits. A side of which all are late does so only if no other waits.
-pub(super) fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
-    if let Some(urgent) = q.waiters.urgent() {
-        return Some(urgent.kind);
-    }
-    let current = q.clock.side();
-    let sides = [current.other(), current];
-    let present = sides.into_iter().find(|&kind| q.waiters.present(kind).is_some());
-    present.or_else(|| sides.into_iter().find(|&kind| q.waiters.first(kind).is_some()))
 }
 
 fn waiting<P: Platform>(queue: &Queue<P>) -> Waiting {

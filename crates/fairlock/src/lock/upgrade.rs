@@ -28,7 +28,7 @@ use super::rwlock::RawRwLock;
 use super::slot::PooledPlatform;
 use super::turn::Turns;
 use super::word::Word;
-use super::words::{One, Words};
+use super::words::{Names, One, Words};
 use crate::events::Event;
 use crate::platform::Thread;
 use crate::wait::{Access, Kind, WATCH_NS, Wait, WaitContext, WaitError};

@@ -4,6 +4,9 @@
 //! a place of its thread's record, looks at the word once more, and if that still has the name it is in. It executes no
 //! locked instruction, and writes no line that another CPU reads, except in a scan.
 //!
+//! What it shows is the word as it found that, whole. So it has to compare, at each look, but not to take the name out of a
+//! word: only a scan does that, and a reader that finds the word changed, as others have been counted beside the units.
+//!
 //! The count of a visible lock is higher by [`HELD`]: *units*, one for each reader that may be shown, so that no writer
 //! gets in, and a reader may leave by the count even where it is shown. To revoke the name, a thread
 //!
@@ -63,11 +66,12 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::owners::VisibleOwners;
 use super::rwlock::RawRwLock;
 use super::shown::Shown;
 use super::slot::PooledPlatform;
 use super::word::{HELD, NUMBERS, Word};
-use super::words::{One, Words};
+use super::words::{Names, One};
 use crate::events::{self, Event};
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
 use crate::wait::{Access, WATCH_NS};
@@ -140,6 +144,7 @@ impl<P: Platform> VisibleReaders<P> {
             }
         }
         me.visible.end_change();
+        me.visible.set_hint();
         true
     }
 
@@ -179,6 +184,11 @@ impl<P: Platform> VisibleReaders<P> {
         WORTH * self.cost()
     }
 
+    /// Whether a thread shows the name with this number.
+    pub(super) fn shows(&self, number: u64) -> bool {
+        self.count(Word::FREE.with_number(number).shown()) > 0
+    }
+
     /// Revoking a name takes about so long, in nanoseconds.
     pub(super) fn cost(&self) -> u64 {
         // Relaxed, here and below: a measure.
@@ -199,52 +209,24 @@ impl<P: Platform> VisibleReaders<P> {
 
     // ---- how a reader comes and leaves, and a name goes ----
 
-    /// The calling thread, `me`, which is ready, reads the lock of this name, if its place is free; `is_named` says whether
-    /// the lock has that name still. Whether it does.
+    /// The calling thread, `me`, which is ready, gives up what it shows in this place, if that is this word. Of the lock it
+    /// touches nothing.
     #[inline(always)]
-    pub(super) fn show(
-        me: &Thread<P>,
-        place: usize,
-        name: u64,
-        is_named: impl FnOnce() -> bool,
-    ) -> bool {
-        let shown = &me.visible;
-        shown.begin_change();
-        let mut is_in = shown.has(place, 0);
-        if is_in {
-            shown.store(place, name);
-            P::light_fence();
-            if !is_named() {
-                is_in = Self::withdraw(me, place);
-            }
+    fn hide(&self, me: &Shown<P>, place: usize, word: Word) -> Hidden {
+        me.begin_change();
+        let found = me.at(place);
+        if found != word {
+            me.end_change();
+            return if found == Word::FREE { Hidden::Free } else { Hidden::Other };
         }
-        shown.end_change();
-        is_in
-    }
-
-    /// The calling thread, `me`, has shown the name as that was revoked. If the scan has seen the reader, that is counted:
-    /// it is in.
-    #[cold]
-    fn withdraw(me: &Thread<P>, place: usize) -> bool {
-        me.visible.clear(place);
-        !me.visible.settle(place)
-    }
-
-    /// The calling thread, `me`, which is ready, gives up what it shows by this name in this place: none if it does not
-    /// show it. Of the lock it touches nothing. Whether it has left, and is not counted.
-    #[inline(always)]
-    pub(super) fn hide(&self, me: &Thread<P>, place: usize, name: u64) -> Option<bool> {
-        let shown = &me.visible;
-        shown.begin_change();
-        let has_left = shown.has(place, name).then(|| {
-            shown.clear(place);
-            P::light_fence();
-            // Acquire, and in this order: a scan that is over has marked what it has marked (V3).
-            let is_scanned = self.scans.load(Ordering::Acquire) != 0;
-            !(is_scanned || shown.is_marked(place)) || shown.settle(place)
-        });
-        shown.end_change();
-        has_left
+        me.clear(place);
+        P::light_fence();
+        // Acquire, and in this order: a scan that is over has marked what it has marked (V3).
+        if self.scans.load(Ordering::Acquire) != 0 || me.is_marked(place) {
+            return Hidden::Scanned;
+        }
+        me.end_change();
+        Hidden::Left
     }
 
     /// Revokes a name, which `close` takes off the lock; not if that says that it did not. Returns how many readers each
@@ -266,20 +248,68 @@ impl<P: Platform> VisibleReaders<P> {
     }
 }
 
-/// The record of the calling thread, if it has read a visible lock: then it looks at a word before it changes that, as the
+impl<P: PooledPlatform> VisibleReaders<P> {
+    /// Called by each thread before it uses locks, where names may be stray: in the child of a fork that finishes what a thread of
+    /// the parent has left half done.
+    ///
+    /// # Safety
+    /// A lock that was visible at the fork, and that another thread was just about to take, still exists.
+    pub unsafe fn finish_for_parent(&self) {
+        let is_due = |owners: &&VisibleOwners<P>| owners.half_done(P::process()).is_some();
+        let Some(owners) = P::visible_owners().filter(is_due) else { return };
+        P::forgetting(|| {
+            owners.finish(P::process(), |number, address| {
+                // SAFETY: that thread was in a method of the lock, which exists, as the caller says.
+                let lock = unsafe { &*core::ptr::with_exposed_provenance::<One<P>>(address) };
+                lock.finish_revoking(self, number);
+                // Release: see `hide`. Nobody revokes a name.
+                self.scans.store(0, Ordering::Release);
+            });
+        });
+    }
+}
+
+/// What came of an attempt to leave by what a thread shows.
+enum Hidden {
+    /// The thread has left, and was not counted.
+    Left,
+    /// It has left, or is counted: a scan may have seen it, and the change goes on.
+    Scanned,
+    /// The place is free, so it is counted.
+    Free,
+    /// Something else is shown there.
+    Other,
+}
+
+/// The change of the calling thread, `me`, which a scan may have seen as it left, is over. Whether the thread has left, and is
+/// not counted.
+#[cold]
+#[inline(never)]
+fn settle<P: Platform>(me: &Shown<P>, place: usize) -> bool {
+    let has_left = me.settle(place);
+    me.end_change();
+    has_left
+}
+
+/// What the calling thread shows, if it has read a visible lock: then it looks at a word before it changes that, as the
 /// change would take the line from other readers.
 #[inline(always)]
-pub(super) fn looking<P: PooledPlatform>() -> Option<&'static Thread<P>> {
+pub(super) fn looking<P: PooledPlatform>() -> Option<&'static Shown<P>> {
     P::visible_readers()?;
-    let record = P::thread_hint() as *const Thread<P>;
-    // SAFETY: zero, or the address of the calling thread's record (`PooledPlatform`).
-    unsafe { record.as_ref() }.filter(|me| me.visible.is_ready())
+    let shown = if P::HAS_READER_HINT {
+        // SAFETY: null, or a part of the calling thread's record (`set_hint`), which is never freed.
+        unsafe { P::reader_hint().cast::<Shown<P>>().as_ref() }
+    } else {
+        // SAFETY: zero, or the address of the calling thread's record (`PooledPlatform`).
+        unsafe { (P::thread_hint() as *const Thread<P>).as_ref() }.map(|me| &me.visible)
+    };
+    shown.filter(|me| me.is_ready())
 }
 
 impl<P: PooledPlatform> RawRwLock<P> {
     /// As [`read`](Self::read), of a thread that looks first.
     #[inline]
-    pub(super) fn read_looking(&self, me: &Thread<P>) {
+    pub(super) fn read_looking(&self, me: &Shown<P>) {
         let word = self.raw.load();
         if word.is_visible() {
             if self.words().show(me, word) {
@@ -293,36 +323,60 @@ impl<P: PooledPlatform> RawRwLock<P> {
         self.read_slow(word);
     }
 
-    /// The calling thread reads the lock, as that is visible.
+    /// The calling thread reads the lock, as that is visible, and it is not counted. False if that is not possible.
+    #[doc(hidden)]
     #[inline(always)]
-    pub(super) fn read_shown(&self) -> bool {
+    pub fn read_shown(&self) -> bool {
         looking::<P>().is_some_and(|me| {
             let word = self.raw.load();
             word.is_visible() && self.words().show(me, word)
         })
     }
 
-    /// As [`unlock_read`](Self::unlock_read), of a thread that looks first.
-    #[inline]
-    pub(super) fn leave_looking(&self, me: &Thread<P>) {
-        let word = self.raw.load();
-        if word.is_visible() && hide(me, place(self.words()), word.shown()) {
-            return;
-        }
-        if !word.is_visible() && me.visible.has(place(self.words()), 0) {
-            return self.leave(Access::Shared);
-        }
-        self.leave_by_name(me, word);
+    /// The calling thread gives up what it shows of the lock, if anything, and was not counted.
+    ///
+    /// # Safety
+    /// If the thread shows a reader of the lock, it may end that read.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn unlock_shown(&self) -> bool {
+        looking::<P>().is_some_and(|me| {
+            let word = self.raw.load();
+            word.is_visible() && self.words().owns(word) && self.words().hides(me, word)
+        })
     }
 
-    /// The calling thread, `me`, may show its reader although the lock has this word.
+    /// As [`unlock_read`](Self::unlock_read), of a thread that looks first. (A program would not inline the drop of its guards with
+    /// this, and call that for counted readers, too.)
     #[inline(never)]
-    fn leave_by_name(&self, me: &Thread<P>, word: Word) {
-        // A reader that was moved is counted; its place is given up here, or when it is needed.
-        if !word.is_visible() {
-            me.visible.reclaim(place(self.words()));
+    pub(super) fn leave_looking(&self, me: &Shown<P>) {
+        // Only visible words are shown, and that of a lock that is read is not zero.
+        let (word, place) = (self.raw.load(), place(self.words()));
+        let hidden = if self.words().owns(word) { hide(me, place, word) } else { Hidden::Other };
+        match hidden {
+            Hidden::Left => {}
+            Hidden::Free => self.leave(Access::Shared),
+            Hidden::Scanned | Hidden::Other => self.leave_by_name(me, word),
         }
-        self.leave(Access::Shared);
+    }
+
+    /// The calling thread, `me`, does not show the word that the lock has; or a scan may have seen it as it left, and the change
+    /// goes on.
+    #[cold]
+    #[inline(never)]
+    fn leave_by_name(&self, me: &Shown<P>, word: Word) {
+        let has_left = if !me.is_ready() {
+            settle(me, place(self.words()))
+        } else if word.is_visible() {
+            self.words().owns(word) && self.words().hides_by_name(me, word)
+        } else {
+            // A reader that was moved is counted; its place is given up here, or when it is needed.
+            me.reclaim(place(self.words()), |_| false);
+            false
+        };
+        if !has_left {
+            self.leave(Access::Shared);
+        }
     }
 
     /// The readers of the lock become visible, whatever is known of it. Whether they are.
@@ -354,19 +408,59 @@ fn place<P: PooledPlatform>(lock: &One<P>) -> usize {
     Shown::<P>::place(core::ptr::from_ref(lock).addr())
 }
 
-/// Whether the calling thread, `me`, has left what it showed by this name in this place.
+/// As [`VisibleReaders::hide`].
 #[inline(always)]
-fn hide<P: PooledPlatform>(me: &Thread<P>, place: usize, name: u64) -> bool {
-    P::visible_readers().and_then(|all| all.hide(me, place, name)) == Some(true)
+fn hide<P: PooledPlatform>(me: &Shown<P>, place: usize, word: Word) -> Hidden {
+    P::visible_readers().map_or(Hidden::Other, |all| all.hide(me, place, word))
 }
 
 impl<P: PooledPlatform> One<P> {
-    /// The calling thread, `me`, reads the lock, which had this word and is visible, if its place is free. Whether it does.
+    /// The calling thread, `me`, which is ready, reads the lock, which had this word and is visible, if its place is free. Whether
+    /// it does.
     #[inline(always)]
-    fn show(&self, me: &Thread<P>, word: Word) -> bool {
-        let name = word.shown();
-        // Acquire, in `load`: a thread that made the lock visible came after the last writer.
-        VisibleReaders::show(me, place(self), name, || self.load().shown() == name)
+    fn show(&self, me: &Shown<P>, word: Word) -> bool {
+        let place = place(self);
+        me.begin_change();
+        let is_in = me.at(place) == Word::FREE && {
+            me.store(place, word);
+            P::light_fence();
+            // Acquire, in `load`: a thread that made the lock visible came after the last writer.
+            self.load() == word && self.owns(word) || self.stays_shown(me, place, word)
+        };
+        me.end_change();
+        is_in
+    }
+
+    /// The calling thread, `me`, has shown this word, and the lock has another one. Whether that has the name, or the scan that
+    /// came with its revoking has seen the reader, which then is counted: then it is in. Else it withdraws.
+    #[cold]
+    #[inline(never)]
+    fn stays_shown(&self, me: &Shown<P>, place: usize, word: Word) -> bool {
+        if self.load().shown() == word.shown() && self.owns(word) {
+            return true;
+        }
+        me.clear(place);
+        !me.settle(place)
+    }
+
+    /// The calling thread, `me`, gives up what it shows of the lock, which has this word and is visible. Whether it has left, and
+    /// was not counted.
+    #[inline(always)]
+    fn hides(&self, me: &Shown<P>, word: Word) -> bool {
+        match hide(me, place(self), word) {
+            Hidden::Left => true,
+            Hidden::Scanned => settle(me, place(self)),
+            Hidden::Free => false,
+            Hidden::Other => self.hides_by_name(me, word),
+        }
+    }
+
+    /// The same, if it shows another word, as others have been counted in or out since it came.
+    #[cold]
+    #[inline(never)]
+    fn hides_by_name(&self, me: &Shown<P>, word: Word) -> bool {
+        let found = me.at(place(self));
+        found.shown() == word.shown() && self.hides(me, found)
     }
 
     /// Enters the lock, which had this word and is visible, if that needs no waiting; if that is not possible it is visible
@@ -377,9 +471,13 @@ impl<P: PooledPlatform> One<P> {
             self.revoke(word);
             return false;
         }
+        if !self.owns(word) {
+            self.forget_if_stray(word);
+            return false;
+        }
         if let Some(all) = P::visible_readers() {
             let me = P::thread();
-            if all.list(me) && self.show_again(me, word) {
+            if all.list(me) && self.show_again(&me.visible, word) {
                 return true;
             }
         }
@@ -390,15 +488,18 @@ impl<P: PooledPlatform> One<P> {
         counted.is_ok()
     }
 
-    fn show_again(&self, me: &Thread<P>, word: Word) -> bool {
-        me.visible.reclaim(place(self));
+    fn show_again(&self, me: &Shown<P>, word: Word) -> bool {
+        me.reclaim(place(self), |found| self.is_dead(word, found));
         self.show(me, word)
     }
 
     /// Whether anybody is inside the lock, if it has this word all the time, and is visible.
     pub(super) fn is_read_visibly(&self, word: Word) -> bool {
+        if !self.owns(word) {
+            return word.counted_beside() > 0;
+        }
         // A caller that asks before it leaves, as the C interface does, need not look at all threads.
-        if looking::<P>().is_some_and(|me| me.visible.has(place(self), word.shown())) {
+        if looking::<P>().is_some_and(|me| me.has(place(self), word.shown())) {
             return true;
         }
         let shown = P::visible_readers().map_or(0, |all| all.count(word.shown()));
@@ -413,26 +514,126 @@ impl<P: PooledPlatform> One<P> {
         let revokes = |now: Word| (now.shown() == name).then(|| now.revoked());
         // Acquire and Release: comes after the last writer and before the next.
         let close = || self.change(Ordering::AcqRel, revokes).is_ok();
-        if let Some(moved) = all.revoke(name, close) {
-            self.give_up_units(HELD - moved);
-        }
+        self.without_number(word, || {
+            if let Some(moved) = all.revoke(name, close) {
+                self.give_up_units(HELD - moved);
+            }
+        });
     }
 
     /// So many units of the count are nobody's, one at least.
     pub(super) fn give_up_units(&self, units: usize) {
-        self.leave_readers(units - 1);
-        // The last one, as a reader that leaves: it may have hidden a free lock from a waiter.
         let raw = super::Raw::<Self>::of(self);
-        let before = self.leave(Access::Shared);
+        // The last one leaves as a reader: it may have hidden a free lock from a waiter.
+        let before = self.leave_readers(units);
         super::Raw::left(raw, before, Access::Shared);
     }
 
     /// The lock is dropped: what forgotten guards of the calling thread have left in its record is free.
     pub(super) fn forget_readers(&self) {
         let word = self.load();
-        if let Some(me) = looking::<P>().filter(|_| word.is_visible()) {
-            me.visible.forget(word.shown());
+        if word.is_visible() {
+            if let Some(me) = looking::<P>() {
+                me.forget(word.shown());
+            }
+            self.changing_owners(|owners| {
+                if self.owns(word) {
+                    owners.free(word.number());
+                }
+            });
         }
+    }
+
+    // ---- where words may be copied: see `owners` ----
+
+    fn address(&self) -> usize {
+        // The child of a fork may find the lock by it.
+        core::ptr::from_ref(self).expose_provenance()
+    }
+
+    /// Whether the readers of this visible word are the lock's.
+    #[inline(always)]
+    pub(super) fn owns(&self, word: Word) -> bool {
+        match P::visible_owners() {
+            None => true,
+            Some(owners) => owners.has(word.number(), core::ptr::from_ref(self).addr()),
+        }
+    }
+
+    /// Runs `change` on the table of owners, if there is one.
+    fn changing_owners(&self, change: impl FnOnce(&'static VisibleOwners<P>)) {
+        if let Some(owners) = P::visible_owners() {
+            P::forgetting(|| change(owners));
+        }
+    }
+
+    /// Runs `show` with a number that is the lock's from here on, if that returns true. If there is none, does nothing.
+    fn with_number(&self, all: &VisibleReaders<P>, show: impl FnOnce(u64) -> bool) {
+        let numbers = || all.number(NUMBERS);
+        let Some(owners) = P::visible_owners() else {
+            numbers().map(show);
+            return;
+        };
+        P::forgetting(|| {
+            let claimed = owners.claim(self.address(), P::process(), numbers, |n| all.shows(n));
+            if let Some(number) = claimed.filter(|&number| !show(number)) {
+                owners.free(number);
+            }
+        });
+    }
+
+    /// Runs `revoke`, which takes the name of this visible word off the lock, unless the word is stray.
+    fn without_number(&self, word: Word, revoke: impl FnOnce()) {
+        let Some(owners) = P::visible_owners() else { return revoke() };
+        P::forgetting(|| {
+            if !self.owns(word) {
+                return self.forget_number(word);
+            }
+            owners.begin_revoking(word.number(), self.address(), P::process());
+            revoke();
+            owners.free(word.number());
+            owners.end();
+        });
+    }
+
+    /// The visible word, if it is stray, is not visible any more.
+    #[cold]
+    fn forget_if_stray(&self, word: Word) {
+        self.changing_owners(|_| {
+            // Another thread may just have looked whether the number is in use.
+            if !self.owns(word) {
+                self.forget_number(word);
+            }
+        });
+    }
+
+    fn forget_number(&self, word: Word) {
+        // Acquire and Release: comes after the last writer and before the next.
+        _ = self
+            .change(Ordering::AcqRel, |now| (now.shown() == word.shown()).then(|| now.strayed()));
+    }
+
+    /// The child of a fork: a thread of the parent was revoking the name.
+    fn finish_revoking(&self, all: &VisibleReaders<P>, number: u64) {
+        let (word, name) = (self.load(), Word::FREE.with_number(number).shown());
+        // Readers that other threads gave up are counted as minus one.
+        if !word.is_odd() && word.readers() >= HELD / 2 {
+            // All that are shown are counted from here on, whether that thread has seen them or not.
+            all.records().for_each(|shown| _ = shown.mark_all(name));
+            self.leave_readers(HELD - all.count(name));
+        }
+    }
+
+    /// Whether the calling thread shows that of no lock any more, in the place of this one, which had this visible word.
+    fn is_dead(&self, word: Word, found: Word) -> bool {
+        let Some(owners) = P::visible_owners() else { return false };
+        let may_be = || !owners.has_other(found.number(), self.address());
+        let mut is_dead = false;
+        if found != Word::FREE && found.shown() != word.shown() && may_be() {
+            // A number that has no owner may be that of a lock at which another thread just looks.
+            P::forgetting(|| is_dead = may_be() && self.load().shown() != found.shown());
+        }
+        is_dead
     }
 
     // ---- when a lock becomes visible ----
@@ -446,11 +647,13 @@ impl<P: PooledPlatform> One<P> {
         if !P::has_process_barrier() || self.load().name() != 0 {
             return false;
         }
-        let Some(number) = P::visible_readers().and_then(|all| all.number(NUMBERS)) else {
-            return false;
-        };
-        // Acquire and Release: a thread that reads visibly comes after the last writer.
-        let is_shown = self.change(Ordering::AcqRel, |word| word.visible(number)).is_ok();
+        let Some(all) = P::visible_readers() else { return false };
+        let mut is_shown = false;
+        self.with_number(all, |number| {
+            // Acquire and Release: a thread that reads visibly comes after the last writer.
+            is_shown = self.change(Ordering::AcqRel, |word| word.visible(number)).is_ok();
+            is_shown
+        });
         if is_shown {
             events::count(Event::ReadersShown);
         }

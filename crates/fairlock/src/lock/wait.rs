@@ -4,9 +4,9 @@ use core::cell::Cell;
 
 use super::Raw;
 use super::holder::Holder;
-use super::late::Lookout;
+use super::late::{Line, Lookout};
 use super::mode::SAMPLE_NS;
-use super::slot::FewWakes;
+use super::slot::{FewWakes, PooledPlatform};
 use super::turn::{Arrival, Turns};
 use super::word::{Flags, Word};
 use super::words::Words;
@@ -14,7 +14,7 @@ use crate::events::Event;
 use crate::platform::{Platform, System, WaitOutcome};
 use crate::wait::{
     Access, Duty, FEW_LOOKS, INVITED, Kind, LOOK_NS, NEXT, SOON_NS, WAITING, WAKE_NS, WATCH_NS,
-    WaitContext, WaitError, Waiter,
+    WaitContext, WaitError, Waiter, give_way, nap,
 };
 
 /// How long the next waiter, if it is a writer, waits awake for the readers inside to leave while
@@ -182,8 +182,9 @@ impl<W: Words> Raw<W> {
 
     /// Nobody is inside the lock, which is reserved: the waiter that is next should be on its way. The calling
     /// thread waits for that one by the clock, awake, for as long as a wake-up takes. It does not yield: where CPUs are short,
-    /// that costs it a slice for each thread that runs. If the waiter has not come by then, it has no CPU, or is
-    /// stopped until another thread has had the lock, as by a collector of garbage: the calling thread takes the lock, which
+    /// that costs it a slice for each thread that runs. But if it was the last holder, it has woken that waiter, which is then
+    /// often queued for this very CPU: so it yields once, if others wait, too. If the waiter has not come by then, it has no CPU,
+    /// or is stopped until another thread has had the lock, as by a collector of garbage: the calling thread takes the lock, which
     /// stays closed, and the waiter stays next, unless it is late (`turn`). Threads that come later do not wait, until the
     /// waiter runs. Not if that is a real-time thread, or if a fair release left the lock to it.
     ///
@@ -191,10 +192,18 @@ impl<W: Words> Raw<W> {
     #[cold]
     fn await_next(&self, access: Access, context: &WaitContext<'_, W::P>) -> Option<bool> {
         let began = W::P::now();
-        let is_absent = Self::holder(self.load()).is_some_and(Holder::is_next_absent);
-        let bound_ns = WAKE_NS.min(context.left(began));
-        if !is_absent && self.0.spin_until(bound_ns, |word| !word.is_free()) {
-            return None;
+        let holder = Self::holder(self.load());
+        let is_absent = holder.is_some_and(Holder::is_next_absent);
+        // A lock that is waited for now and then: a yield would cost the caller a slice for nothing.
+        let is_alone = holder.is_some_and(|holder| holder.queued() <= 1);
+        if !is_absent {
+            let woke_it = !is_alone && holder.is_some_and(|holder| holder.is(W::P::thread()));
+            let gave_ns = if woke_it && !context.is_attempt() { give_way::<W::P>() } else { 0 };
+            let late = holder.map_or(0, Holder::next_came_late);
+            let bound_ns = (WAKE_NS << late).saturating_sub(gave_ns).min(context.left(began));
+            if self.0.spin_until(bound_ns, |word| !word.is_free()) {
+                return None;
+            }
         }
         let now = W::P::now();
         if context.is_late(|| now) {
@@ -216,15 +225,24 @@ impl<W: Words> Raw<W> {
         let may = queued.waiters.urgent().is_none() && !queued.is_promised;
         let taken = may.then(|| self.0.take_while(self.load(), access, Word::is_reserved));
         queued.freed = 0;
-        turns.holder().set_next_absent(true);
+        turns.holder().next_is_absent();
         drop(queued);
         wakes.wake_all();
-        Some(taken.flatten().map(|before| self.note(access, before)).is_some())
+        let before = taken.flatten();
+        if let Some(before) = before {
+            self.note(access, before);
+            if is_alone {
+                // It has given that waiter its time: it does not yield for it again as it leaves.
+                W::P::thread().lock.gave_way(now.saturating_add(WAKE_NS));
+            }
+        }
+        Some(before.is_some())
     }
 
     /// The priority with which the calling thread waits for the lock, which has this word.
     pub(super) fn priority(&self, word: Word) -> u8 {
-        let asks = Self::slot(word).is_some_and(|slot| slot.holder.has_priorities());
+        let asks = W::P::POLICY.priorities
+            || Self::slot(word).is_some_and(|slot| slot.holder.has_priorities());
         if asks { W::P::priority() } else { 0 }
     }
 
@@ -272,8 +290,22 @@ impl<W: Words> Raw<W> {
                     self.note_age(arrived);
                     return self.try_last(access, error, priority);
                 }
-                Err(odd) if self.0.enter_odd(odd, access) => return Ok(()),
-                Err(_) => {}
+                Err(word) if word.is_odd() => {
+                    if self.0.enter_odd(word, access) {
+                        return Ok(());
+                    }
+                }
+                // No slot is to be had: the thread looks from time to time, and gets the lock in no order.
+                Err(_) => {
+                    nap::<W::P>();
+                    if self.steal(access) {
+                        return Ok(());
+                    }
+                    if let Some(error) = context.expired(W::P::now) {
+                        self.note_age(arrived);
+                        return self.try_last(access, error, priority);
+                    }
+                }
             }
         };
         wakes.wake_all();
@@ -293,10 +325,16 @@ impl<W: Words> Raw<W> {
         W::P::thread().lock.ages.note(self.id(), now.saturating_sub(arrived), now);
     }
 
-    /// Waits until the calling thread, whose waiter this is, has the lock. Another thread queues the waiter, or is just about to.
+    /// Waits until the calling thread, whose waiter this is, has the lock. Another thread queues the waiter, or is just about
+    /// to; or, where it could not, has told it so.
     pub(super) fn wait_seated(&self, waiter: &Waiter<W::P>) {
         while waiter.state() == WAITING && waiter.duty() == Duty::Sleeps {
             waiter.thread.parker.park(None, false);
+        }
+        if waiter.state() == INVITED {
+            let taken = self.take_slow(waiter.access, &WaitContext::FOREVER);
+            debug_assert!(taken.is_ok(), "a wait for ever has ended");
+            return;
         }
         let Some(slot) = Self::slot(self.load()) else {
             unreachable!("a thread is queued, and the lock has no slot")
@@ -396,8 +434,9 @@ impl<W: Words> Turns<'_, W> {
         context: &WaitContext<'_, W::P>,
     ) -> Waited {
         // It may have lost its CPU while it watched.
-        if watch.is_new() || self.holder().is_next_absent() {
-            self.look_at_clock(waiter, watch);
+        if (watch.is_new() || self.holder().is_next_absent()) && !self.look_at_clock(waiter, watch)
+        {
+            return Waited::Not(WaitOutcome::Woken);
         }
         let now = W::P::now();
         let over = now >= watch.end;
@@ -428,7 +467,7 @@ impl<W: Words> Turns<'_, W> {
         let awake_until = match alive {
             // A holder that is inside for longer may itself be asleep, as the last one may have been.
             Some(alive) if left <= watch.near_ns && watch.stays::<W::P>(self.holder().queued()) => {
-                alive + 2 * WAKE_NS
+                alive + 2 * (WAKE_NS << self.holder().next_came_late())
             }
             _ => watch.until,
         };
@@ -463,13 +502,15 @@ impl<W: Words> Turns<'_, W> {
         taken
     }
 
-    /// The calling thread, whose waiter was told that it is next, runs.
-    fn look_at_clock(&self, waiter: &Waiter<W::P>, watch: &mut Watch) {
+    /// The calling thread, whose waiter was told that it is next, runs. Whether it is next still.
+    fn look_at_clock(&self, waiter: &Waiter<W::P>, watch: &mut Watch) -> bool {
         let mut wakes = FewWakes::new();
         let is_slow = self.with_queue(|q| {
-            if q.is_next(waiter) {
-                self.miss_no_more(q);
+            if !q.is_next(waiter) {
+                return None;
             }
+            q.missed = 0;
+            self.holder().next_runs();
             watch.end = q.clock.end();
             watch.near_ns = match q.clock.side() {
                 // Awake, it takes a CPU from readers.
@@ -481,11 +522,13 @@ impl<W: Words> Turns<'_, W> {
             if watch.slept && word.may_join() && word.readers() < W::P::cpus() {
                 self.invite_readers(q, 1, &mut wakes);
             }
-            q.modes.is_slow()
+            Some(q.modes.is_slow())
         });
         wakes.wake_all();
+        let Some(is_slow) = is_slow else { return false };
         watch.begin(W::P::now(), is_slow);
         watch.steals = self.holder().steals();
+        true
     }
 
     /// Sleeps until the lock is left free, or it is time to look again.
@@ -498,8 +541,7 @@ impl<W: Words> Turns<'_, W> {
         over: bool,
     ) -> WaitOutcome {
         let asks = over || !watch.in_vain || self.lock.load().is_closed();
-        let mut now = now;
-        let mut naps = 0;
+        let (began, mut now) = (now, now);
         let outcome = loop {
             let (mut needs_timer, mut nap) = (!over, None);
             if asks {
@@ -516,15 +558,14 @@ impl<W: Words> Turns<'_, W> {
                 // A writer wakes this waiter at its release, which closes the lock if the tenure is over by then.
                 // Readers may overlap so that the lock is never free.
                 needs_timer &= !word.has_writer_inside();
-                nap = (word.is_written() && !W::is_seen(word)).then(|| now + nap_ns(naps));
-                naps += 1;
+                nap = (word.is_written() && !W::is_seen(word)).then(|| now + nap_ns(now - began));
             }
             let timer = needs_timer.then(|| {
                 let early = watch.end.saturating_sub(WAKE_NS).max(now);
                 // A waiter that was woken but found the lock taken looks again soon.
                 if asks { early } else { early.min(now + WAKE_NS) }
             });
-            let until = [timer, nap, context.deadline].into_iter().flatten().min();
+            let until = [nap, context.deadline].into_iter().flatten().chain(timer).min();
             let outcome = self.sleep(waiter, until, context);
             if outcome != WaitOutcome::TimedOut || nap.is_none() || until != nap {
                 break outcome;
@@ -564,13 +605,11 @@ impl<W: Words> Turns<'_, W> {
     }
 }
 
-/// How long the waiter that is next sleeps each time, behind the holder of a mutex whose release may not see that it
-/// waits: as that may have lost its CPU in its release, for 0.1 ms in the first 10 ms, and then for longer.
-fn nap_ns(naps: u32) -> u64 {
-    /// In ns, two wake-ups; compared with the time since the waiter fell asleep.
-    const SHORT_NS: u64 = 2 * WAKE_NS;
-    const SHORT: u32 = 100;
-    SHORT_NS << naps.saturating_sub(SHORT).min(4)
+/// How long the waiter that is next, and has slept for so long, sleeps before it looks again, behind the holder of a mutex
+/// whose release may not see that it waits, as that may have lost its CPU in its release. Less than a hundredth of its sleep: so
+/// a mutex that is held for an hour wakes it 1,700 times.
+fn nap_ns(slept_ns: u64) -> u64 {
+    (slept_ns / 128).max(2 * WAKE_NS)
 }
 
 /// What the waiter that is next knows about the lock.

@@ -45,7 +45,6 @@
 //! Readers leave with Release and the next writer takes over with Acquire, so all reads come before its section.
 //! Steps that only set or clear a flag are Relaxed: the queue lock orders what they announce.
 
-use core::fmt;
 use core::time::Duration;
 
 use super::policy::{Percent, Policy};
@@ -83,8 +82,9 @@ pub(super) const HELD: usize = READERS_LIMIT / 2;
 /// How many numbers there are for visible locks.
 pub(super) const NUMBERS: u64 = 1 << (u32::BITS + 3);
 
+crate::system::word::flags!(pub(crate) Flags of Word);
+
 impl Flags {
-    pub(crate) const NONE: Self = Self(0);
     /// The waiter that is next sleeps: the thread that leaves the lock free wakes it.
     pub(crate) const WAKE_NEXT: Self = Self(1 << 2);
     /// A writer waits, awake, for the readers inside to leave.
@@ -100,17 +100,9 @@ impl Flags {
     /// What goes when the queue is empty.
     pub(crate) const QUEUE: Self =
         Self::WAITERS.with(Self::CLOSED).with(Self::READERS_TURN).with(Self::WAKE_NEXT);
-
-    #[inline(always)]
-    pub(crate) const fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// These flags, or none.
-    #[inline(always)]
-    pub(crate) const fn only_if(self, set: bool) -> Self {
-        if set { self } else { Self::NONE }
-    }
+    /// What is never set without a name.
+    pub(crate) const OF_SLOT: Self =
+        Self::WAITERS.with(Self::CLOSED).with(Self::READERS_TURN).with(Self::KNOWN);
 
     #[inline(always)]
     pub(super) const fn bits(self) -> u64 {
@@ -125,9 +117,15 @@ impl Flags {
 
     /// Those in the upper half.
     #[inline(always)]
-    pub(super) const fn queue(self) -> u32 {
+    pub(crate) const fn queue(self) -> u32 {
         (self.0 >> u32::BITS) as u32
     }
+}
+
+/// Whether somebody is inside a mutex, as the lower half of its word says.
+#[inline(always)]
+pub(super) const fn is_held(half: u32) -> bool {
+    half as u64 & WRITER != 0
 }
 
 // ---- in which ways a lock is taken ----
@@ -185,7 +183,7 @@ impl Word {
 
     /// Of a word in two halves.
     #[inline(always)]
-    pub(super) const fn of_halves(held: u32, queue: u32) -> Self {
+    pub(crate) const fn of_halves(held: u32, queue: u32) -> Self {
         Self(held as u64 | (queue as u64) << u32::BITS)
     }
 
@@ -202,7 +200,7 @@ impl Word {
 
     /// The half that is the queue's.
     #[inline(always)]
-    pub(super) const fn queue(self) -> u32 {
+    pub(crate) const fn queue(self) -> u32 {
         (self.0 >> u32::BITS) as u32
     }
 
@@ -212,12 +210,6 @@ impl Word {
     #[inline(always)]
     pub(crate) const fn readers(self) -> usize {
         ((self.0 & COUNT) >> READER_SHIFT) as usize
-    }
-
-    /// Whether one of these flags is set.
-    #[inline(always)]
-    pub(crate) const fn has_any(self, flags: Flags) -> bool {
-        self.0 & flags.0 != 0
     }
 
     /// Somebody is queued.
@@ -254,6 +246,12 @@ impl Word {
     /// Several readers hold the lock, and nobody waits.
     pub(crate) const fn is_shared_only(self) -> bool {
         self.readers() > 1 && self.0 & (WRITER | UPGRADABLE | VISIBLE | Flags::WAITERS.0) == 0
+    }
+
+    /// Nobody is inside but readers, all of them counted, nobody waits, and the lock has no slot.
+    #[inline(always)]
+    pub(super) const fn is_read_only(self) -> bool {
+        self.0 & !(COUNT | WATCH | Flags::AWAKE_WRITER.0) == 0
     }
 
     /// It is the readers' tenure.
@@ -365,7 +363,7 @@ impl Word {
 
     /// The name of the lock's slot, or zero.
     #[inline(always)]
-    pub(super) const fn name(self) -> u32 {
+    pub(crate) const fn name(self) -> u32 {
         if self.0 & VISIBLE == 0 { (self.0 >> NAME_SHIFT) as u32 } else { 0 }
     }
 
@@ -385,7 +383,7 @@ impl Word {
 
     /// The lock is visible or unused: it has no slot.
     #[inline(always)]
-    pub(super) const fn is_odd(self) -> bool {
+    pub(crate) const fn is_odd(self) -> bool {
         self.0 & VISIBLE != 0
     }
 
@@ -409,21 +407,27 @@ impl Word {
     /// The lock, in which only readers are, that nobody waits for and that has no slot, visible with this number. `None` if
     /// it cannot be.
     pub(super) const fn visible(self, number: u64) -> Option<Self> {
-        let others = !(COUNT | WATCH | Flags::AWAKE_WRITER.0);
-        if self.0 & others != 0 || self.readers() >= HELD / 2 {
+        if !self.is_read_only() || self.readers() >= HELD / 2 {
             return None;
         }
-        let number = (number & 7) << WATCH_SHIFT | number >> 3 << u32::BITS;
-        Some(Self(((self.0 & COUNT) + HELD as u64 * READER) | VISIBLE | number))
+        Some(Self((self.0 & COUNT) + HELD as u64 * READER).with_number(number))
     }
 
-    /// The lock, in which a reader is, with [`HELD`] units: the readers are visible to another word. `None` if they may be
-    /// already, or are too many.
-    pub(super) const fn with_units(self) -> Option<Self> {
-        if self.readers() >= HELD / 2 {
-            return None;
-        }
-        Some(Self(self.0 + HELD as u64 * READER))
+    /// The number of a visible lock.
+    #[inline(always)]
+    pub(super) const fn number(self) -> u64 {
+        self.0 >> u32::BITS << 3 | (self.0 & WATCH) >> WATCH_SHIFT
+    }
+
+    /// A free lock that is visible with this number.
+    pub(super) const fn with_number(self, number: u64) -> Self {
+        Self(self.0 | VISIBLE | (number & 7) << WATCH_SHIFT | number >> 3 << u32::BITS)
+    }
+
+    /// The visible lock without its number, which belongs to another lock: only readers that it counts are inside.
+    pub(super) const fn strayed(self) -> Self {
+        let beside = self.counted_beside();
+        Self(if beside > 0 { beside as u64 * READER } else { 0 })
     }
 
     /// The visible lock, visible no longer: its readers have [`HELD`] units of the count.
@@ -502,19 +506,9 @@ impl Word {
         Self((self.0 & !WRITER) + READER)
     }
 
-    #[inline(always)]
-    pub(crate) const fn with(self, flags: Flags) -> Self {
-        Self(self.0 | flags.0)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn without(self, flags: Flags) -> Self {
-        Self(self.0 & !flags.0)
-    }
-
     /// The lock, which has no slot, with the slot of this name.
     #[inline(always)]
-    pub(super) const fn named(self, name: u32) -> Self {
+    pub(crate) const fn named(self, name: u32) -> Self {
         Self(self.0 | (name as u64) << NAME_SHIFT)
     }
 
@@ -523,14 +517,9 @@ impl Word {
         Self(self.0 & !(INSIDE | UPGRADABLE))
     }
 
-    /// The same with no reader.
-    pub(super) const fn without_readers(self) -> Self {
-        Self(self.0 & !COUNT)
-    }
-
     /// The lock without a slot.
     #[inline(always)]
-    pub(super) const fn without_name(self) -> Self {
+    pub(crate) const fn without_name(self) -> Self {
         Self(self.0 & !(NAME | Flags::KNOWN.0))
     }
 }
@@ -547,10 +536,4 @@ const fn policy_bits(policy: Policy) -> u64 {
     let aim = if aim.as_nanos() < FOREVER as u128 { aim.as_nanos() as u64 } else { FOREVER };
     let priorities = if priorities { PRIORITIES } else { 0 };
     UNUSED | priorities | (budget.get() as u64) << BUDGET_SHIFT | aim << AIM_SHIFT
-}
-
-impl fmt::Debug for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
 }

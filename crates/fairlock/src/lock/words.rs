@@ -8,31 +8,17 @@ use super::word::{Flags, Word};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::Access;
 
-/// What the slow path does to a word. The orderings are those of [`word`](super::word).
-pub(crate) trait Words: Send + Sync {
+/// The queue's half of a word, which says where those that wait are queued: what it takes to find the slot, and to give it
+/// back. The orderings are those of [`word`](super::word).
+pub(crate) trait Names: Send + Sync {
     type P: PooledPlatform;
 
-    /// Whether the lock may be read.
-    const HAS_READERS: bool;
-
-    /// The lock is visible or unused, with this word: takes it in this way if that needs no waiting, or else makes it one
-    /// that has slots. Returns whether it took the lock.
-    fn enter_odd(&self, word: Word, access: Access) -> bool;
-
-    /// The calling thread reads beside others; the word was `before`.
-    #[inline(always)]
-    fn reads_beside(&self, _before: Word) {}
+    /// Words of several kinds have slots of one pool: what is added to the address of a word of this kind, for its slot, less than
+    /// its alignment.
+    const KIND: usize;
 
     /// Acquire: a name that is found may be followed.
     fn load(&self) -> Word;
-
-    /// Takes the lock in this way past the queue, as long as `may` allows it for the word, which was last seen as `seen`.
-    /// Returns the word before, if it took the lock.
-    fn take_while(&self, seen: Word, access: Access, may: impl Fn(Word) -> bool) -> Option<Word>;
-
-    /// Under the queue lock: makes the word what `step` says, which takes the lock for a queued thread and may change
-    /// flags; not if that says nothing. Returns the word before, if it did.
-    fn take_queued(&self, step: impl Fn(Word) -> Option<Word>) -> Option<Word>;
 
     /// Under the queue lock of the slot of this name: the lock has that slot from here on, and waiters. Returns the
     /// word before; an error if the lock has a slot, or is visible.
@@ -46,14 +32,36 @@ pub(crate) trait Words: Send + Sync {
     /// that is not zero; and nobody waits. Not if it has another one already.
     fn forget_queue(&self, name: u32, next: u32) -> bool;
 
-    /// Sets `flags` of the queue if anybody is queued, in the same step; returns the word after it.
-    fn flag_queue(&self, flags: Flags) -> Word;
-
     /// Sets flags; returns the word before.
     fn set(&self, flags: Flags) -> Word;
 
     /// Clears flags; returns the word before.
     fn clear(&self, flags: Flags) -> Word;
+}
+
+/// What the slow path of a lock does to its word. The orderings are those of [`word`](super::word).
+pub(crate) trait Words: Names {
+    /// Whether the lock may be read.
+    const HAS_READERS: bool;
+
+    /// The lock is visible or unused, with this word: takes it in this way if that needs no waiting, or else makes it one
+    /// that has slots. Returns whether it took the lock.
+    fn enter_odd(&self, word: Word, access: Access) -> bool;
+
+    /// The calling thread reads beside others; the word was `before`.
+    #[inline(always)]
+    fn reads_beside(&self, _before: Word) {}
+
+    /// Takes the lock in this way past the queue, as long as `may` allows it for the word, which was last seen as `seen`.
+    /// Returns the word before, if it took the lock.
+    fn take_while(&self, seen: Word, access: Access, may: impl Fn(Word) -> bool) -> Option<Word>;
+
+    /// Under the queue lock: makes the word what `step` says, which takes the lock for a queued thread and may change
+    /// flags; not if that says nothing. Returns the word before, if it did.
+    fn take_queued(&self, step: impl Fn(Word) -> Option<Word>) -> Option<Word>;
+
+    /// Sets `flags` of the queue if anybody is queued, in the same step; returns the word after it.
+    fn flag_queue(&self, flags: Flags) -> Word;
 
     /// Spins until `done` accepts the word, for at most so long; returns whether it did. Of the queue's half the word may
     /// show nothing.
@@ -62,6 +70,9 @@ pub(crate) trait Words: Send + Sync {
     /// Whether the release of the holder that is inside, as this word says, sees the flag `WAKE_NEXT`.
     fn is_seen(word: Word) -> bool;
 }
+
+/// What a reader adds to the word.
+const READ: u64 = Word::FREE.taken(Access::Shared).bits();
 
 /// The word of a reader/writer lock.
 #[repr(transparent)]
@@ -81,6 +92,12 @@ impl<P: Platform> One<P> {
 
     pub(super) const fn of(word: P::AtomicU64) -> Self {
         Self(word)
+    }
+
+    /// As a program that copies a lock, or writes anything there.
+    #[cfg(test)]
+    pub(super) fn put(&self, word: Word) {
+        self.0.store(word.bits(), Ordering::Release);
     }
 
     /// Acquire where it fails: the word found may have a name.
@@ -143,31 +160,79 @@ impl<P: PooledPlatform> One<P> {
     }
 
     /// Under the queue lock of the slot of this name: the lock has that slot from here on. An error as for
-    /// [`name`](Words::name).
+    /// [`name`](Names::name).
     pub(super) fn keep(&self, name: u32) -> Result<Word, Word> {
         let is_free = |word: Word| word.name() == 0 && !word.is_odd();
         // Release: as in `name`.
         self.change(Ordering::AcqRel, |word| is_free(word).then(|| word.named(name)))
     }
 
-    /// Counts so many readers out; returns the word before.
+    /// Counts so many readers out, one at least; returns the word before the last of them has left.
     pub(super) fn leave_readers(&self, count: usize) -> Word {
-        let share = Word::FREE.taken(Access::Shared).bits() * count as u64;
-        // Release: as in `leave`.
-        Word::of(self.0.fetch_sub(share, Ordering::Release))
+        let share = READ * count as u64;
+        // As in `leave`.
+        let before = self.0.fetch_sub(share, Ordering::AcqRel);
+        Word::of(before - share + READ)
     }
 
     /// Counts so many readers in, which the caller answers for.
     pub(super) fn enter_readers(&self, count: usize) {
-        let share = Word::FREE.taken(Access::Shared).bits() * count as u64;
+        let share = READ * count as u64;
         // Relaxed: the readers come after the caller by other means.
         self.0.fetch_add(share, Ordering::Relaxed);
     }
 }
 
-impl<P: PooledPlatform> Words for One<P> {
+impl<P: PooledPlatform> Names for One<P> {
     type P = P;
 
+    const KIND: usize = 1;
+
+    #[inline(always)]
+    fn load(&self) -> Word {
+        Word::of(self.0.load(Ordering::Acquire))
+    }
+
+    fn name(&self, name: u32) -> Result<Word, Word> {
+        let is_free = |word: Word| word.name() == 0 && !word.is_odd();
+        // Release: the slot is as it should be for a thread that follows the name.
+        self.change(Ordering::AcqRel, |word| {
+            is_free(word).then(|| word.named(name).with(Flags::WAITERS))
+        })
+    }
+
+    fn unname(&self, name: u32) -> bool {
+        // Relaxed: a name is followed under the queue lock.
+        self.change(Ordering::Relaxed, |word| {
+            let is_due = word.name() == name && !word.has_waiters() && !word.is_draining();
+            is_due.then(|| word.without_name())
+        })
+        .is_ok()
+    }
+
+    fn forget_queue(&self, name: u32, next: u32) -> bool {
+        let forgotten = Flags::QUEUE.with(Flags::AWAKE_WRITER);
+        // Release: as in `name`.
+        self.change(Ordering::AcqRel, |word| {
+            (word.name() == name).then(|| word.without_name().without(forgotten).named(next))
+        })
+        .is_ok()
+    }
+
+    #[inline(always)]
+    fn set(&self, flags: Flags) -> Word {
+        // Acquire: the word found may have a name.
+        Word::of(self.0.fetch_or(flags.bits(), Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn clear(&self, flags: Flags) -> Word {
+        // Relaxed: the flags are not ownership.
+        Word::of(self.0.fetch_and(!flags.bits(), Ordering::Relaxed))
+    }
+}
+
+impl<P: PooledPlatform> Words for One<P> {
     const HAS_READERS: bool = true;
 
     #[cold]
@@ -184,11 +249,6 @@ impl<P: PooledPlatform> Words for One<P> {
         if P::WATCHES_READERS {
             self.may_watch(before);
         }
-    }
-
-    #[inline(always)]
-    fn load(&self) -> Word {
-        Word::of(self.0.load(Ordering::Acquire))
     }
 
     #[inline(always)]
@@ -219,50 +279,12 @@ impl<P: PooledPlatform> Words for One<P> {
         self.change(Ordering::Acquire, step).ok()
     }
 
-    fn name(&self, name: u32) -> Result<Word, Word> {
-        let is_free = |word: Word| word.name() == 0 && !word.is_odd();
-        // Release: the slot is as it should be for a thread that follows the name.
-        self.change(Ordering::AcqRel, |word| {
-            is_free(word).then(|| word.named(name).with(Flags::WAITERS))
-        })
-    }
-
-    fn unname(&self, name: u32) -> bool {
-        // Relaxed: a name is followed under the queue lock.
-        self.change(Ordering::Relaxed, |word| {
-            let is_due = word.name() == name && !word.has_waiters() && !word.is_draining();
-            is_due.then(|| word.without_name())
-        })
-        .is_ok()
-    }
-
-    fn forget_queue(&self, name: u32, next: u32) -> bool {
-        let forgotten = Flags::QUEUE.with(Flags::AWAKE_WRITER);
-        // Release: as in `name`.
-        self.change(Ordering::AcqRel, |word| {
-            (word.name() == name).then(|| word.without_name().without(forgotten).named(next))
-        })
-        .is_ok()
-    }
-
     fn flag_queue(&self, flags: Flags) -> Word {
         // Relaxed: the flags are not ownership.
         let flagged = self.change(Ordering::Relaxed, |word| {
             (word.has_waiters() && word.with(flags) != word).then(|| word.with(flags))
         });
         flagged.map_or_else(|word| word, |before| before.with(flags))
-    }
-
-    #[inline(always)]
-    fn set(&self, flags: Flags) -> Word {
-        // Acquire: the word found may have a name.
-        Word::of(self.0.fetch_or(flags.bits(), Ordering::Acquire))
-    }
-
-    #[inline(always)]
-    fn clear(&self, flags: Flags) -> Word {
-        // Relaxed: the flags are not ownership.
-        Word::of(self.0.fetch_and(!flags.bits(), Ordering::Relaxed))
     }
 
     #[inline(always)]

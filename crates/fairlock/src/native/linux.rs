@@ -1,6 +1,7 @@
 //! Linux: futexes, the monotonic clock, and the CPU hint from the thread's
 //! restartable-sequence area.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use rustix::io::Errno;
@@ -35,6 +36,8 @@ static VISIBLE: VisibleReaders<Linux> = VisibleReaders::new_const();
 
 std::thread_local! {
     static PERIODS: Periods = const { Periods::new() };
+    // No destructor, as for the address of the record.
+    static READER: Cell<*const ()> = const { Cell::new(core::ptr::null()) };
 }
 
 extern "C" fn in_child() {
@@ -117,6 +120,17 @@ unsafe impl System for Linux {
     #[inline(always)]
     fn thread_hint() -> usize {
         record_hint()
+    }
+
+    const HAS_READER_HINT: bool = true;
+
+    #[inline(always)]
+    fn reader_hint() -> *const () {
+        READER.get()
+    }
+
+    fn set_reader_hint(hint: *const ()) {
+        READER.set(hint);
     }
 
     #[inline]

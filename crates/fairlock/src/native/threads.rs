@@ -165,6 +165,7 @@ macro_rules! thread_records {
             fn drop(&mut self) {
                 let address = RECORD.replace(0);
                 if address != 0 {
+                    <$platform as $crate::platform::System>::set_reader_hint(core::ptr::null());
                     // SAFETY: `RECORD` holds zero or the address of a leaked record.
                     POOL.give(unsafe { &*(address as *const $crate::platform::Thread<$platform>) });
                 }
@@ -193,6 +194,9 @@ macro_rules! thread_records {
             let place = RECORD.with(|own| core::ptr::from_ref(own) as usize);
             let record = POOL.take(place);
             RECORD.set(core::ptr::from_ref(record) as usize);
+            if record.visible.is_listed() {
+                record.visible.set_hint();
+            }
             // Fails in a thread whose locals are already being destroyed, and does nothing where they have been.
             _ = RECYCLE.try_with(|_| ());
             record

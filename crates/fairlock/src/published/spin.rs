@@ -21,13 +21,6 @@ use crate::platform::{Atomic, Platform, Thread};
 use crate::system::all_zero;
 use crate::wait::{Kind, SOON_NS, WAKE_NS, WaitContext};
 
-/// How long a spinning writer waits while readers hold the lock, plus [`READER_NS`] for each of
-/// them, up to half of its wait for a writer: 10 to 25 us. In ns; compared with the time since
-/// readers were first seen.
-const READERS_NS: u64 = 10_000;
-/// What each reader adds to that. In ns; compared with the time since readers were first seen.
-const READER_NS: u64 = 500;
-
 /// Who spins for a lock. In cache lines of its own.
 #[repr(C, align(64))]
 pub(crate) struct Spinners<P: Platform> {
@@ -216,11 +209,12 @@ impl<P: Platform> RwSem<P> {
     }
 }
 
-/// For how long to spin for whoever `word` says is inside.
+/// For how long to spin for whoever `word` says is inside. As in Linux, for readers 10 us and 0.5 for each of them, up to
+/// half of what it is for a writer.
 fn patience_ns(word: Word) -> u64 {
     match word.is_written() {
         true => WAKE_NS,
-        false => (READERS_NS + READER_NS * word.readers() as u64).min(WAKE_NS / 2),
+        false => (10_000 + 500 * word.readers() as u64).min(WAKE_NS / 2),
     }
 }
 
@@ -379,7 +373,7 @@ mod tests {
             assert!(worth_it());
             let began = Native::now();
             assert!(!kernel.spin_at_head(Kind::Writer, began, u64::MAX));
-            assert!(Native::now() - began >= READERS_NS + READER_NS);
+            assert!(Native::now() - began >= 10_500);
             assert!(!worth_it(), "it has told later spinners");
             // Nobody begins to spin then.
             let context = WaitContext::FOREVER;

@@ -43,7 +43,6 @@
 //! so all reads come before the next writer's section. Steps that only set or clear a flag are
 //! Relaxed: the queue lock orders what they announce.
 
-use core::fmt;
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform};
@@ -80,8 +79,9 @@ const READ_STEAL_BLOCKED: usize =
 /// A reader that finds none of these may take the lock at once.
 const READ_BLOCKED: usize = READ_STEAL_BLOCKED | Flags::WAITERS.0;
 
+crate::system::word::flags!(pub(crate) Flags of Word);
+
 impl Flags {
-    pub(crate) const NONE: Self = Self(0);
     /// A writer holds the lock.
     pub(crate) const WRITER_LOCKED: Self = Self(1 << 0);
     /// The wait queue is not empty.
@@ -92,17 +92,6 @@ impl Flags {
     pub(crate) const WRITER_PHASE: Self = Self(1 << 3);
     /// What goes when the queue is empty.
     pub(crate) const QUEUE: Self = Self::WAITERS.with(Self::HANDOFF).with(Self::WRITER_PHASE);
-
-    #[inline(always)]
-    pub(crate) const fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// These flags, or none.
-    #[inline(always)]
-    pub(crate) const fn only_if(self, set: bool) -> Self {
-        if set { self } else { Self::NONE }
-    }
 }
 
 impl Word {
@@ -120,12 +109,6 @@ impl Word {
     #[inline(always)]
     pub(crate) const fn readers(self) -> usize {
         self.0 >> READER_SHIFT
-    }
-
-    /// Whether one of these flags is set.
-    #[inline(always)]
-    pub(crate) const fn has_any(self, flags: Flags) -> bool {
-        self.0 & flags.0 != 0
     }
 
     /// Whether one of these flags is set in one of the two words only.
@@ -224,26 +207,10 @@ impl Word {
         }
     }
 
-    #[inline(always)]
-    pub(crate) const fn with(self, flags: Flags) -> Self {
-        Self(self.0 | flags.0)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn without(self, flags: Flags) -> Self {
-        Self(self.0 & !flags.0)
-    }
-
     /// The same with so many more readers.
     #[cfg(test)]
     pub(crate) const fn with_readers(self, count: usize) -> Self {
         Self(self.0 + count * READER)
-    }
-}
-
-impl fmt::Debug for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
     }
 }
 
@@ -253,36 +220,9 @@ pub(crate) struct AtomicWord<P: Platform>(P::AtomicUsize);
 
 all_zero!(AtomicWord of [AtomicUsize]: [0], []);
 
+crate::system::word::exchanges!(pub(crate) AtomicWord of Word on Platform);
+
 impl<P: Platform> AtomicWord<P> {
-    #[inline(always)]
-    pub(crate) fn load(&self, order: Ordering) -> Word {
-        Word(self.0.load(order))
-    }
-
-    /// See [`Atomic::compare_exchange`].
-    #[inline(always)]
-    pub(crate) fn compare_exchange(
-        &self,
-        old: Word,
-        new: Word,
-        ok: Ordering,
-        fail: Ordering,
-    ) -> Result<Word, Word> {
-        self.0.compare_exchange(old.0, new.0, ok, fail).map(Word).map_err(Word)
-    }
-
-    /// See [`Atomic::compare_exchange_weak`].
-    #[inline(always)]
-    pub(crate) fn compare_exchange_weak(
-        &self,
-        old: Word,
-        new: Word,
-        ok: Ordering,
-        fail: Ordering,
-    ) -> Result<Word, Word> {
-        self.0.compare_exchange_weak(old.0, new.0, ok, fail).map(Word).map_err(Word)
-    }
-
     /// A reader counts itself in; returns the word before.
     #[inline(always)]
     pub(crate) fn enter(&self, order: Ordering) -> Word {

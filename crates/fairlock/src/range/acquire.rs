@@ -7,9 +7,9 @@ use super::gate::{Patience, Shut};
 use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::slots::Missed;
 use super::span::{RangeError, Span};
-use super::{Hold, RangeRwLock};
+use super::{Hold, RangeRwLock, Request};
 use crate::platform::PooledPlatform;
-use crate::wait::{Kind, Wait, WaitContext, WaitError};
+use crate::wait::{Wait, WaitContext, WaitError};
 
 impl<P: PooledPlatform> RangeRwLock<P> {
     /// Locks `range` for reading; blocks until it has it.
@@ -20,7 +20,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     #[inline]
     pub fn read(&self, range: impl RangeBounds<u64>) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_forever(span, Kind::Reader)?;
+        let hold = self.acquire_forever(span, Request::Read)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -34,7 +34,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
     ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_forever(span, Kind::Writer)?;
+        let hold = self.acquire_forever(span, Request::Write)?;
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
@@ -48,7 +48,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.try_acquire(span, Kind::Reader, false)?;
+        let hold = self.try_acquire(span, Request::Read)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -62,7 +62,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
     ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.try_acquire(span, Kind::Writer, false)?;
+        let hold = self.try_acquire(span, Request::Write)?;
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
@@ -90,7 +90,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.try_acquire(span, Kind::Reader, true)?;
+        let hold = self.try_acquire(span, Request::ReadRecursive)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -104,7 +104,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         wait: Wait<'_, P>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Reader, false, wait)?;
+        let hold = self.acquire_with(span, Request::Read, wait)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -118,7 +118,7 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         wait: Wait<'_, P>,
     ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Writer, false, wait)?;
+        let hold = self.acquire_with(span, Request::Write, wait)?;
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
@@ -132,42 +132,42 @@ impl<P: PooledPlatform> RangeRwLock<P> {
         wait: Wait<'_, P>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Reader, true, wait)?;
+        let hold = self.acquire_with(span, Request::ReadRecursive, wait)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
     // ---- the choice ----
 
     #[inline(always)]
-    pub(super) fn acquire_forever(&self, span: Span, kind: Kind) -> Result<Hold, WaitError> {
+    pub(super) fn acquire_forever(&self, span: Span, request: Request) -> Result<Hold, WaitError> {
         let missed = if span == Span::FULL && self.is_by_gate() {
             None
         } else {
-            match self.core.try_slot(span, kind) {
+            match self.core.try_slot(span, request.kind()) {
                 Ok(hold) => return Ok(hold),
                 Err(missed) => Some(missed),
             }
         };
-        self.acquire_slow_forever(span, kind, missed)
+        self.acquire_slow_forever(span, request, missed)
     }
 
     #[inline(never)]
     fn acquire_slow_forever(
         &self,
         span: Span,
-        kind: Kind,
+        request: Request,
         missed: Option<Missed>,
     ) -> Result<Hold, WaitError> {
         // The full range, by the gate.
-        if missed.is_none() && self.enter_whole_forever(kind)? {
+        if missed.is_none() && self.enter_whole_forever(request.kind())? {
             return Ok(Hold::GATE);
         }
         if missed == Some(Missed::Unknown) {
-            if let Ok(hold) = self.core.try_beside_tree(span, kind) {
+            if let Ok(hold) = self.core.try_beside_tree(span, request.kind()) {
                 return Ok(hold);
             }
         }
-        self.acquire(span, kind, false, &WaitContext::FOREVER)
+        self.acquire(span, request, &WaitContext::FOREVER)
     }
 
     /// As `acquire_forever`, for waits that may end. A range that can be had at once is taken
@@ -175,44 +175,37 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     fn acquire_with(
         &self,
         span: Span,
-        kind: Kind,
-        recursive: bool,
+        request: Request,
         wait: Wait<'_, P>,
     ) -> Result<Hold, WaitError> {
-        match self.try_acquire(span, kind, recursive) {
+        match self.try_acquire(span, request) {
             Ok(hold) => Ok(hold),
-            Err(_) => self.acquire(span, kind, recursive, &wait.begin()),
+            Err(_) => self.acquire(span, request, &wait.begin()),
         }
     }
 
     fn acquire(
         &self,
         span: Span,
-        kind: Kind,
-        recursive: bool,
+        request: Request,
         context: &WaitContext<'_, P>,
     ) -> Result<Hold, WaitError> {
         loop {
-            match self.attempt_or_pass(span, kind, recursive, Some(context)) {
+            match self.attempt_or_pass(span, request, Some(context)) {
                 Ok(hold) => return Ok(hold),
                 Err(Shut::Wait(error)) => return Err(error),
                 Err(Shut::Busy) => {}
             }
             // The writer in the way of a recursive read may only be looking: it has taken a slot, and
             // finds the caller's range there. If it queues, a caller behind it would wait for itself.
-            if let Some(hold) = self.core.wait_for_range(span, kind, recursive, context)? {
+            if let Some(hold) = self.core.wait_for_range(span, request, context)? {
                 return Ok(hold);
             }
         }
     }
 
-    pub(super) fn try_acquire(
-        &self,
-        span: Span,
-        kind: Kind,
-        recursive: bool,
-    ) -> Result<Hold, RangeError> {
-        self.attempt_or_pass(span, kind, recursive, None).map_err(|shut| match shut {
+    pub(super) fn try_acquire(&self, span: Span, request: Request) -> Result<Hold, RangeError> {
+        self.attempt_or_pass(span, request, None).map_err(|shut| match shut {
             Shut::Busy => RangeError::Busy,
             Shut::Wait(error) => error.into(),
         })
@@ -224,30 +217,29 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     fn attempt_or_pass(
         &self,
         span: Span,
-        kind: Kind,
-        recursive: bool,
+        request: Request,
         patience: Patience<'_, '_, P>,
     ) -> Result<Hold, Shut> {
         if span == Span::FULL {
-            if let Some(hold) = self.acquire_whole(kind, recursive, patience)? {
+            if let Some(hold) = self.acquire_whole(request, patience)? {
                 return Ok(hold);
             }
         }
         loop {
-            match self.core.attempt(span, kind) {
+            match self.core.attempt(span, request.kind()) {
                 Ok(hold) => return Ok(hold),
                 // `WHOLE` was raised since: another thread that asks for everything was quicker.
                 Err(Missed::Gate) if span == Span::FULL && self.is_whole() => {
-                    if let Some(hold) = self.acquire_whole(kind, recursive, patience)? {
+                    if let Some(hold) = self.acquire_whole(request, patience)? {
                         return Ok(hold);
                     }
                 }
                 Err(Missed::Gate) => {
-                    if let Some(hold) = self.pass_gate(span, kind, recursive, patience)? {
+                    if let Some(hold) = self.pass_gate(span, request, patience)? {
                         return Ok(hold);
                     }
                 }
-                Err(Missed::Tree) if recursive => {
+                Err(Missed::Tree) if request == Request::ReadRecursive => {
                     return self.core.try_ahead(span).map_err(|_| Shut::Busy);
                 }
                 Err(_) => return Err(Shut::Busy),

@@ -28,7 +28,7 @@ use core::sync::atomic::Ordering;
 use super::slots::Missed;
 use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
-use super::{AGAIN, Hold, LONG_NS, RangeRwLock};
+use super::{AGAIN, Hold, LONG, RangeRwLock, Request};
 use crate::lock::{Policy, RawRwLock};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
@@ -138,7 +138,7 @@ impl<P: PooledPlatform> Gate<P> {
     fn count_closing(&self) {
         let lasted = P::now().saturating_sub(self.opened.load(Ordering::Relaxed));
         let before = self.reopen.load(Ordering::Relaxed);
-        let next = if lasted > LONG_NS { AGAIN.0 } else { (2 * before).clamp(AGAIN.0, AGAIN.1) };
+        let next = if lasted > LONG { AGAIN.0 } else { (2 * before).clamp(AGAIN.0, AGAIN.1) };
         self.reopen.store(next, Ordering::Relaxed);
         self.until_open.store(next, Ordering::Relaxed);
     }
@@ -163,12 +163,12 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     #[inline]
     pub(super) fn acquire_whole(
         &self,
-        kind: Kind,
-        recursive: bool,
+        request: Request,
         patience: Patience<'_, '_, P>,
     ) -> Result<Option<Hold>, Shut> {
+        let kind = request.kind();
         while self.is_by_gate() {
-            self.enter_gate(kind, recursive, patience)?;
+            self.enter_gate(request, patience)?;
             // Acquire: what was done under ranges before `WHOLE` was raised is seen.
             if self.core.word.load(Ordering::Acquire).is_whole() {
                 if self.gate.mixes(kind) {
@@ -268,11 +268,11 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     pub(super) fn pass_gate(
         &self,
         span: Span,
-        kind: Kind,
-        recursive: bool,
+        request: Request,
         patience: Patience<'_, '_, P>,
     ) -> Result<Option<Hold>, Shut> {
-        self.enter_gate(kind, recursive, patience)?;
+        let kind = request.kind();
+        self.enter_gate(request, patience)?;
         let hold = self.close(span, kind);
         // SAFETY: just taken.
         unsafe { self.gate.leave(kind) };
@@ -335,27 +335,25 @@ impl<P: PooledPlatform> RangeRwLock<P> {
     }
 
     #[inline]
-    fn enter_gate(
-        &self,
-        kind: Kind,
-        recursive: bool,
-        patience: Patience<'_, '_, P>,
-    ) -> Result<(), Shut> {
+    fn enter_gate(&self, request: Request, patience: Patience<'_, '_, P>) -> Result<(), Shut> {
         let gate = &self.gate.lock;
-        let waited = match (kind, patience) {
-            (Kind::Reader, None) => {
-                let had = if recursive { gate.try_read_recursive() } else { gate.try_read() };
-                return match had {
-                    true => Ok(()),
-                    false if gate.is_saturated() => Err(Shut::Wait(WaitError::TooManyReaders)),
-                    false => Err(Shut::Busy),
-                };
-            }
-            (Kind::Writer, None) => return if gate.try_write() { Ok(()) } else { Err(Shut::Busy) },
-            (Kind::Reader, Some(context)) if recursive => gate.read_recursive_with(context.into()),
-            (Kind::Reader, Some(context)) => gate.read_with(context.into()),
-            (Kind::Writer, Some(context)) => gate.write_with(context.into()),
+        if let Some(context) = patience {
+            let waited = match request {
+                Request::Read => gate.read_with(context.into()),
+                Request::ReadRecursive => gate.read_recursive_with(context.into()),
+                Request::Write => gate.write_with(context.into()),
+            };
+            return waited.map_err(Shut::Wait);
+        }
+        let had = match request {
+            Request::Read => gate.try_read(),
+            Request::ReadRecursive => gate.try_read_recursive(),
+            Request::Write => gate.try_write(),
         };
-        waited.map_err(Shut::Wait)
+        if had {
+            return Ok(());
+        }
+        let is_full = request != Request::Write && gate.is_saturated();
+        Err(if is_full { Shut::Wait(WaitError::TooManyReaders) } else { Shut::Busy })
     }
 }

@@ -58,6 +58,9 @@
 //! Under the default policy the turns of `RwSem` apply instead while all threads ask for the full
 //! range: see [`RwLock`](crate::RwLock).
 //!
+//! A waiter that has slept in the tree is only offered its range, and passed if it does not come for a millisecond
+//! (`wait::late`); not with `FIFO`.
+//!
 //! Three things are the price of first come, first served, and documented rather
 //! than solved:
 //!
@@ -142,6 +145,7 @@ use wait::shown::Shown;
 use crate::events::{self, EventCounts};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::ticket::AdaptiveTicketLock;
+use crate::wait::{Kind, MISSED_NS};
 
 /// How often to look at a slot whose holder has not yet written its range, or has begun to leave:
 /// either takes nanoseconds, unless the holder was interrupted right there. In looks; compared with
@@ -153,8 +157,8 @@ const SLOT_LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 /// since.
 const AGAIN: (usize, usize) = (64, 65_536);
 /// A change (to a whole, or to stripes) that lasted this long was of use: counting begins as at
-/// first. In ns; compared with how long the lock was a whole, or striped.
-const LONG_NS: u64 = 10_000_000;
+/// first.
+const LONG: u64 = 10 * MISSED_NS;
 
 /// A sleeping reader/writer lock on ranges.
 ///
@@ -278,6 +282,22 @@ enum HeldIn {
     Node(Id),
     /// The full range, by the gate.
     Gate,
+}
+
+/// What a range is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Request {
+    Read,
+    /// Past all waiters.
+    ReadRecursive,
+    Write,
+}
+
+impl Request {
+    #[inline(always)]
+    const fn kind(self) -> Kind {
+        if let Self::Write = self { Kind::Writer } else { Kind::Reader }
+    }
 }
 
 impl Hold {

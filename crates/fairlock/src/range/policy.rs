@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::wait::WAKE_NS;
+
 /// How long waiters of a [`RangeRwLock`](super::RangeRwLock) may be overtaken. Each lock has its
 /// own policy; a policy can be a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,15 +32,14 @@ impl RangePolicy {
     /// ever.
     pub(super) fn patience_end(&self, arrived: u64, waiters: usize) -> Option<u64> {
         let least = u64::try_from(self.overtaken_for.as_nanos()).ok()?;
-        arrived.checked_add(least.max(waiters as u64 * HANDOFF_SHARE_NS))
+        arrived.checked_add(least.max(waiters as u64 * HANDOFF_SHARE))
     }
 }
 
 /// The time between two waiters that are let in from the queue. A waiter that is late by this much
 /// has no CPU: if it was awake and has not looked since, others are woken, too; if it should have
-/// queued, a thread that notices queues it. In ns for each waiter; compared, all together, with how
-/// long a range may be overtaken; with the time since the last look, and since patience ended.
-pub(super) const HANDOFF_SHARE_NS: u64 = 600_000;
+/// queued, a thread that notices queues it.
+pub(super) const HANDOFF_SHARE: u64 = 12 * WAKE_NS;
 
 impl Default for RangePolicy {
     fn default() -> Self {

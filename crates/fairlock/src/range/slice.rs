@@ -6,12 +6,12 @@ use core::fmt;
 use core::ops::{Bound, Deref, DerefMut, RangeBounds};
 use core::ptr;
 
-use super::RangeRwLock;
 use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::policy::RangePolicy;
 use super::span::{RangeError, Span};
+use super::{RangeRwLock, Request};
 use crate::platform::PooledPlatform;
-use crate::wait::{Kind, Wait};
+use crate::wait::Wait;
 
 /// Owns a slice, and hands out `&[T]` and `&mut [T]` for locked ranges of it. There is no other way
 /// to the elements, so a written range never overlaps another one in use.
@@ -137,7 +137,7 @@ impl<P: PooledPlatform, T> RangeSlice<P, T> {
         range: impl RangeBounds<usize>,
     ) -> Result<SliceReadGuard<'_, P, T>, RangeError> {
         let span = self.span(range)?;
-        let hold = self.lock.acquire_forever(span, Kind::Reader)?;
+        let hold = self.lock.acquire_forever(span, Request::Read)?;
         Ok(self.read_guard(RangeReadGuard::new(&self.lock, span, hold)))
     }
 
@@ -151,7 +151,7 @@ impl<P: PooledPlatform, T> RangeSlice<P, T> {
         range: impl RangeBounds<usize>,
     ) -> Result<SliceWriteGuard<'_, P, T>, RangeError> {
         let span = self.span(range)?;
-        let hold = self.lock.acquire_forever(span, Kind::Writer)?;
+        let hold = self.lock.acquire_forever(span, Request::Write)?;
         Ok(self.write_guard(RangeWriteGuard::new(&self.lock, span, hold)))
     }
 

@@ -125,7 +125,7 @@ mod native {
     /// # Panics
     ///
     /// Reading panics, as in `std`, when no more readers can be counted: 2^23; forgotten guards count. Methods that return an error or `None` return that
-    /// instead. A thread that has to wait panics if the system has no memory for the queue. Nothing else panics.
+    /// instead. Nothing else panics. (If the system has no memory for the queue, threads look at the lock from time to time.)
     ///
     /// A panic while a guard is alive releases the lock when it drops the guard. There is no
     /// poisoning, as in `parking_lot`: the next holder sees the data as the panic left it. A

@@ -42,7 +42,8 @@ pub(super) struct Hold {
 }
 
 /// Whether a hold is timed.
-enum Timed {
+#[derive(PartialEq)]
+pub(super) enum Timed {
     No,
     Yes,
     /// As one of [`HELD_SAMPLE`].
@@ -121,19 +122,18 @@ impl Hold {
         self.count.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// One more, which is timed if `timed`, or if it is the turn of a sample.
+    /// One more, which is also timed if it is the turn of a sample.
     #[inline(always)] // or it is called: 10 instructions of 110
-    pub(super) fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+    pub(super) fn begin(&self, want: Want, at: Place, timed: Timed, now: impl FnOnce() -> u64) {
         let count = self.count();
         // No locked instruction: nobody else writes it meanwhile.
         self.count.store(count.wrapping_add(1), Ordering::Relaxed);
         let is_sample = count % HELD_SAMPLE == 0;
-        if timed || is_sample || (want.nests() && !self.at.load(Ordering::Relaxed).is_null()) {
-            let timed = match (is_sample, timed) {
-                (true, _) => Timed::AsSample,
-                (false, true) => Timed::Yes,
-                (false, false) => Timed::No,
-            };
+        if timed == Timed::Yes
+            || is_sample
+            || (want.nests() && !self.at.load(Ordering::Relaxed).is_null())
+        {
+            let timed = if is_sample { Timed::AsSample } else { timed };
             return self.begin_seldom(want, at, timed, now);
         }
         if want.is_of_parts() || want.may_be_given() {
@@ -286,14 +286,18 @@ impl Drop for Hold {
 }
 
 #[cfg(all(test, not(fairlock_loom)))]
-#[test]
-fn a_wait_is_what_was_noted_of_it() {
-    for want in Want::ALL {
-        for can_end in [false, true] {
-            let wait = Waits { since: 7 << 50, want, can_end };
-            assert_eq!(Waits::decode(wait.encode()), Some(wait));
-            assert_eq!(Waits::decode(Waits::told(wait.encode())), Some(wait));
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_what_was_noted_of_it() {
+        for want in Want::ALL {
+            for can_end in [false, true] {
+                let wait = Waits { since: 7 << 50, want, can_end };
+                assert_eq!(Waits::decode(wait.encode()), Some(wait));
+                assert_eq!(Waits::decode(Waits::told(wait.encode())), Some(wait));
+            }
         }
+        assert_eq!(Waits::decode(0), None);
     }
-    assert_eq!(Waits::decode(0), None);
 }

@@ -163,12 +163,17 @@ impl LongWait {
 }
 
 #[cfg(test)]
-#[test]
-fn of_one_name_few_waits_are_told_in_a_second() {
-    let mut told = Told::default();
-    let told_in = |told: &mut Told, second| (0..25).filter_map(|_| told.one_more(second)).collect();
-    let first: std::vec::Vec<u64> = told_in(&mut told, 7);
-    assert_eq!(first, [0; 10]);
-    let second: std::vec::Vec<u64> = told_in(&mut told, 8);
-    assert_eq!((second[0], second.len()), (15, 10));
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_name_few_waits_are_told_in_a_second() {
+        let mut told = Told::default();
+        let told_in =
+            |told: &mut Told, second| (0..25).filter_map(|_| told.one_more(second)).collect();
+        let first: std::vec::Vec<u64> = told_in(&mut told, 7);
+        assert_eq!(first, [0; 10]);
+        let second: std::vec::Vec<u64> = told_in(&mut told, 8);
+        assert_eq!((second[0], second.len()), (15, 10));
+    }
 }

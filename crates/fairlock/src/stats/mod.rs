@@ -62,6 +62,12 @@
 //! * The place of the longest hold may be that of an earlier one if the guard was sent to another thread,
 //!   or if statistics were off when the hold began.
 //!
+//! # Tasks
+//!
+//! With the feature `async`, acquisitions and waits of tasks are counted and timed as those of threads. While a task waits it is not
+//! among those that [wait](SideStats::waiting), and no deadlock through it is found: no thread waits. A mutex with a name has no
+//! `wait_async`.
+//!
 //! # What it costs
 //!
 //! A lock without a name costs nothing: it has 8 bytes and the same code as ever. A lock with a
@@ -99,6 +105,8 @@ mod registry;
 mod semaphore;
 mod snapshot;
 mod sums;
+#[cfg(feature = "async")]
+mod task;
 mod threads;
 
 pub use collecting::set_collecting;
@@ -118,6 +126,8 @@ pub use registry::Statistics;
 pub use registry::snapshot;
 pub use semaphore::{Permit, Semaphore};
 pub use snapshot::{Claim, Deadlock, LockStats, Longest, Now, SideStats, Snapshot, Stuck};
+#[cfg(feature = "async")]
+pub use task::{CountedFuture, PermitFuture};
 #[cfg(feature = "deadlock_detection")]
 pub(crate) use threads::{name_of, own_place};
 

@@ -76,7 +76,7 @@ impl<R> Named<R> {
     }
 
     #[inline]
-    fn record(&self) -> Option<&Record> {
+    pub(super) fn record(&self) -> Option<&Record> {
         self.2.get_or_make(self.1)
     }
 

@@ -124,10 +124,16 @@ impl Want {
 }
 
 #[cfg(all(test, not(fairlock_loom)))]
-#[test]
-fn an_address_that_is_not_known_is_no_place() {
-    for place in [Place::Line(Location::caller()), Place::Address(1), Place::Address(0x5555_0123)] {
-        assert_eq!(place.known(), Some(place));
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_not_known_is_no_place() {
+        for place in
+            [Place::Line(Location::caller()), Place::Address(1), Place::Address(0x5555_0123)]
+        {
+            assert_eq!(place.known(), Some(place));
+        }
+        assert_eq!(Place::Address(0).known(), None);
     }
-    assert_eq!(Place::Address(0).known(), None);
 }

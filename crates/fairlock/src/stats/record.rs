@@ -10,7 +10,7 @@ use std::vec::Vec;
 
 use super::collecting::is_collecting;
 use super::histogram::Histogram;
-use super::hold::{Ended, Hold, Holds, Waits};
+use super::hold::{Ended, Hold, Holds, Timed, Waits};
 use super::long_wait::{self, Holder, LongWait};
 use super::place::{Access, Place, Want};
 use super::places::Places;
@@ -78,6 +78,10 @@ struct Arrival {
     holder: Option<(usize, Holds)>,
 }
 
+/// The wait of a task that has not ended.
+#[cfg(feature = "async")]
+pub(super) struct TaskWait(Arrival);
+
 impl Record {
     pub(super) fn new(number: u64, name: &str) -> Self {
         Self {
@@ -118,7 +122,7 @@ impl Record {
         let taken = attempt();
         if taken {
             if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
-                self.begin(want, at, false, Native::now);
+                self.begin(want, at, Timed::No, Native::now);
             } else {
                 self.overtake(want, at);
             }
@@ -130,7 +134,7 @@ impl Record {
     #[inline(never)]
     fn overtake(&self, want: Want, at: Place) {
         self.waiters.overtakes.fetch_add(1, Ordering::Relaxed);
-        self.begin(want, at, true, Native::now);
+        self.begin(want, at, Timed::Yes, Native::now);
     }
 
     /// Waits for the lock by `wait`, which may end without it.
@@ -145,16 +149,30 @@ impl Record {
     ) -> Result<(), E> {
         let arrival = self.arrive(want, can_end, at);
         let result = wait();
-        let (waited, now) = self.depart(want.access(), at, &arrival, result.is_ok());
+        let ended = self.depart(want.access(), at, &arrival, result.is_ok());
+        self.waited(want, at, &arrival, ended, result.is_ok());
+        result
+    }
+
+    /// A wait has ended, with the lock or without: how long it was, and when, says `depart`.
+    fn waited(
+        &self,
+        want: Want,
+        at: Place,
+        arrival: &Arrival,
+        (waited, now): (u64, u64),
+        taken: bool,
+    ) {
         let told = long_wait::is_long(waited).then(|| {
+            let holder = arrival.holder.as_ref();
             let holder =
-                arrival.holder.map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
+                holder.map(|(by, hold)| Holder::new(name_of(*by), hold.at, hold.began, now));
             let thread = thread_name();
             Box::new(self.long_wait(want.access(), waited, thread, at.known(), holder))
         });
-        if result.is_ok() {
+        if taken {
             self.waiters.served.fetch_add(1, Ordering::Relaxed);
-            self.begin(want, at, true, || now);
+            self.begin(want, at, Timed::Yes, || now);
             let is_range = matches!(want, Want::RangeRead | Want::RangeWrite);
             let hold = if is_range { self.readers.own() } else { self.hold(want.access()) };
             if let (Some(hold), Some(told)) = (hold, told) {
@@ -163,7 +181,21 @@ impl Record {
         } else if let Some(told) = told {
             told.tell();
         }
-        result
+    }
+
+    /// A task begins to wait.
+    #[cfg(feature = "async")]
+    #[cold]
+    pub(super) fn begin_task(&self) -> TaskWait {
+        TaskWait(self.arrive_unnoted())
+    }
+
+    /// The wait of a task ends, with the lock or without.
+    #[cfg(feature = "async")]
+    #[cold]
+    pub(super) fn end_task(&self, want: Want, at: Place, wait: &TaskWait, taken: bool) {
+        let ended = self.depart_unnoted(want.access(), at, &wait.0, taken);
+        self.waited(want, at, &wait.0, ended, taken);
     }
 
     /// The holder, an upgradable reader, becomes the writer: by `attempt`, or else by `wait`, which
@@ -201,6 +233,15 @@ impl Record {
     }
 
     fn arrive(&self, want: Want, can_end: bool, at: Place) -> Arrival {
+        let arrival = self.arrive_unnoted();
+        if let Some(own) = self.readers.own() {
+            own.begin_wait(Waits { since: arrival.began, want, can_end }, at);
+        }
+        arrival
+    }
+
+    /// As [`arrive`](Self::arrive), of a task: no thread waits.
+    fn arrive_unnoted(&self) -> Arrival {
         #[cfg(all(target_os = "linux", not(miri)))]
         super::file::begin_in_child();
         self.tell_long_waits();
@@ -210,9 +251,6 @@ impl Record {
         }
         // Release: a thread that sees that somebody waits sees since when.
         let ahead = self.waiters.waiting.fetch_add(1, Ordering::Release);
-        if let Some(own) = self.readers.own() {
-            own.begin_wait(Waits { since: began, want, can_end }, at);
-        }
         let holder = if long_wait::is_on() { self.holder() } else { None };
         Arrival { began, passed, ahead: ahead as u64, holder }
     }
@@ -222,6 +260,17 @@ impl Record {
         if let Some(own) = self.readers.own() {
             own.end_wait();
         }
+        self.depart_unnoted(access, at, arrival, taken)
+    }
+
+    /// As [`depart`](Self::depart), of a task.
+    fn depart_unnoted(
+        &self,
+        access: Access,
+        at: Place,
+        arrival: &Arrival,
+        taken: bool,
+    ) -> (u64, u64) {
         self.waiters.waiting.fetch_sub(1, Ordering::Relaxed);
         let side = self.side(access);
         let now = Native::now();
@@ -243,7 +292,7 @@ impl Record {
     }
 
     #[inline(always)] // as `Hold::begin`
-    fn begin(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+    fn begin(&self, want: Want, at: Place, timed: Timed, now: impl FnOnce() -> u64) {
         if matches!(want, Want::RangeRead | Want::RangeWrite) {
             return self.begin_range(want, at, timed, now);
         }
@@ -257,7 +306,7 @@ impl Record {
     }
 
     /// Several threads may have ranges, also for writing: each has its hold at its place.
-    fn begin_range(&self, want: Want, at: Place, timed: bool, now: impl FnOnce() -> u64) {
+    fn begin_range(&self, want: Want, at: Place, timed: Timed, now: impl FnOnce() -> u64) {
         let writes = want == Want::RangeWrite;
         if writes {
             self.range_writes.fetch_add(1, Ordering::Relaxed);

@@ -184,16 +184,20 @@ impl Drop for Statistics {
 }
 
 #[cfg(test)]
-#[test]
-fn locks_are_forgotten_without_a_look_at_all_others() {
-    let mut all = Numbered::new();
-    // With a look at all others at each removal this takes many minutes.
-    let count = fairlock_testing::rounds(500_000) as u64;
-    for number in 0..count {
-        add(&mut all, |made| assert_eq!(made, number));
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_forgotten_without_a_look_at_all_others() {
+        let mut all = Numbered::new();
+        // With a look at all others at each removal this takes many minutes.
+        let count = fairlock_testing::rounds(500_000) as u64;
+        for number in 0..count {
+            add(&mut all, |made| assert_eq!(made, number));
+        }
+        // As in a `Vec` of locks.
+        (1..count).for_each(|number| _ = all.remove(&number));
+        add(&mut all, |made| assert_eq!(made, 1));
+        assert_eq!(all.into_keys().collect::<Vec<_>>(), [0, 1]);
     }
-    // As in a `Vec` of locks.
-    (1..count).for_each(|number| _ = all.remove(&number));
-    add(&mut all, |made| assert_eq!(made, 1));
-    assert_eq!(all.into_keys().collect::<Vec<_>>(), [0, 1]);
 }

@@ -27,8 +27,8 @@ pub type Semaphore = Named<crate::Semaphore>;
 /// Permits of a [`Semaphore`] with a name: gives them back when dropped, on any thread.
 #[must_use = "gives its permits back at once if it is not kept"]
 pub struct Permit<'a> {
-    semaphore: &'a Semaphore,
-    count: u32,
+    pub(super) semaphore: &'a Semaphore,
+    pub(super) count: u32,
 }
 
 impl Semaphore {

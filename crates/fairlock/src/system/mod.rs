@@ -6,6 +6,7 @@ use core::sync::atomic::{Ordering, fence};
 pub(crate) mod errno;
 #[cfg(feature = "std")]
 pub(crate) mod fork;
+pub(crate) mod word;
 /// Without a system there are no forks.
 #[cfg(not(feature = "std"))]
 pub(crate) mod fork {
@@ -147,6 +148,22 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     /// A cheap name of the calling thread for hints: zero, or the address of
     /// its record.
     fn thread_hint() -> usize;
+
+    /// Whether [`reader_hint`](System::reader_hint) is what was set last.
+    #[doc(hidden)]
+    const HAS_READER_HINT: bool = false;
+
+    /// What the calling thread [has set](System::set_reader_hint), or null. It is set once the thread reads a visible lock, so
+    /// other threads need not look into their records.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn reader_hint() -> *const () {
+        core::ptr::null()
+    }
+
+    /// Sets the hint of the calling thread.
+    #[doc(hidden)]
+    fn set_reader_hint(_hint: *const ()) {}
 
     /// The address that hash tables use for this one. A simulated machine numbers memory in the
     /// order in which it is asked about, so that its results do not depend on addresses.

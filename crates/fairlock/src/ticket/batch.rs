@@ -1,7 +1,7 @@
 //! The size of a batch: fixed, or adapted to what the end of a batch costs.
 
 use super::word::{BATCH_LIMIT, Word};
-use crate::wait::SOON_NS;
+use crate::wait::{MISSED_NS, SOON_NS};
 
 /// The batch size of a [`TicketLock`](super::TicketLock): [`Fixed`] or [`Adaptive`].
 ///
@@ -107,7 +107,7 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
         served_open: 0,
         first: 0,
         lost: 0,
-        planned: Pace::SHORTEST_NS as u32,
+        planned: Pace::SHORTEST as u32,
     };
 
     #[inline]
@@ -177,14 +177,13 @@ impl<const MAX: u32> Adaptive<MAX> {
 
 impl Pace {
     /// One part in this many may be lost to bringing in stragglers. In times what stragglers cost;
-    /// compared, as a time, with the two limits that follow.
+    /// compared, as a time, with [`MISSED_NS`] and the limit that follows.
     pub const SHARE: u64 = 40;
-    /// A batch is planned to last no longer than this. In ns; compared with the planned time of a
-    /// batch.
-    pub const LONGEST_NS: u64 = 6_000_000;
+    /// A batch is planned to last no longer than this.
+    pub const LONGEST: u64 = 6 * MISSED_NS;
     /// A batch is planned to last at least this, so that running threads need
-    /// not alternate at every section; and goes on for this when it is reopened. In ns; compared with the planned time of a batch.
-    pub const SHORTEST_NS: u64 = 1_000_000;
+    /// not alternate at every section; and goes on for this when it is reopened.
+    pub const SHORTEST: u64 = MISSED_NS;
 
     /// When to look whether it is time to close the batch: after 1, 2, 4 … services, so before it
     /// has lasted twice as long; and at least after this many, as sections may suddenly become
@@ -229,7 +228,7 @@ impl Pace {
         // preempted.
         let step = (self.lost + 2 * SOON_NS) / 8;
         self.lost = lost.clamp(self.lost.saturating_sub(step), self.lost + step);
-        let planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
+        let planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST, Self::LONGEST);
         self.planned = planned as u32;
         self.begin(now);
         u32::try_from(planned / section).unwrap_or(u32::MAX)
@@ -262,8 +261,8 @@ mod tests {
             let planned = planned_after(&mut pace, 100, lost);
             assert_eq!(planned, lost * Pace::SHARE);
         }
-        assert_eq!(planned_after(&mut pace, 100, 0), Pace::SHORTEST_NS);
-        assert_eq!(planned_after(&mut pace, 100, 10_000_000), Pace::LONGEST_NS);
+        assert_eq!(planned_after(&mut pace, 100, 0), Pace::SHORTEST);
+        assert_eq!(planned_after(&mut pace, 100, 10_000_000), Pace::LONGEST);
     }
 
     #[test]
@@ -278,7 +277,7 @@ mod tests {
         };
         // More short sections than a power of two, and then long ones.
         assert!((0..600).all(|_| release(1) == Step::Continue));
-        let long = (0..).take_while(|_| release(Pace::LONGEST_NS) == Step::Continue).count();
+        let long = (0..).take_while(|_| release(Pace::LONGEST) == Step::Continue).count();
         assert!(long < Pace::LOOK_EVERY as usize, "closed after {long} long sections");
     }
 

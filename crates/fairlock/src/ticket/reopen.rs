@@ -93,7 +93,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let mut word = self.load();
         // Nobody else changes what is left of the batch.
         let left = word.left(S::MAX);
-        let goes_on_ns = Pace::SHORTEST_NS << (MOST_DOUBLINGS - times);
+        let goes_on_ns = Pace::SHORTEST << (MOST_DOUBLINGS - times);
         let spent = S::spent(&own.pace, word.0);
         let tickets = S::reopen(&mut own.pace, goes_on_ns, P::now);
         let left = left + tickets.min(S::MAX.saturating_sub(spent + left));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_reopened_when_its_lock_has_been_free_for_long_enough() {
-        let lock = closed(Pace::SHORTEST_NS, 1, 1);
+        let lock = closed(Pace::SHORTEST, 1, 1);
         let word = lock.load();
         assert!(!lock.reopen(101, word, free_for(MOST_DOUBLINGS) - 1));
         assert!(!lock.reopen(100, word, u64::MAX), "it is of the batch itself");
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn those_that_a_reopened_batch_serves_are_kicked_in_their_turn() {
-        let lock = closed(Pace::SHORTEST_NS, 1, 1);
+        let lock = closed(Pace::SHORTEST, 1, 1);
         let entry = Parked::new(101, &Native::thread().ticket_parker);
         // SAFETY: the lists are not used any more when the entry goes.
         unsafe { lock.inbox.push(&entry, false) };

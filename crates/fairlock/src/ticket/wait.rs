@@ -20,9 +20,6 @@ const CROWD: u32 = 3;
 /// This many of a crowd compete at once when the lock comes free; the others only if none of those
 /// does. In threads; compared, as a divisor, with those ahead.
 const NEAR: u32 = 2;
-/// The time between two looks at the pace of others that may go first. In ns for each thread ahead;
-/// compared with the time since the last look.
-const RACE_NS: u64 = 500;
 
 /// The time between two looks at the lock once others have gone first time and again: at least and
 /// at most. In ns; compared with an eighth of the time until the batch closes.
@@ -237,7 +234,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 let ahead = |word: Word| if in_order { word.ahead(ticket) / NEAR } else { 0 };
                 let look_ns = match part {
                     // Others may go first: wake often enough to count how often they do.
-                    Part::Races => RACE_NS * u64::from(1 + ahead(word)),
+                    Part::Races => SOON_NS / 4 * u64::from(1 + ahead(word)),
                     Part::Yields => SOON_NS,
                     Part::Waits => bound - spun,
                 };

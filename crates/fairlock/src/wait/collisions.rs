@@ -12,7 +12,7 @@
 
 use core::cell::Cell;
 
-use super::WaitContext;
+use super::{SOON_NS, WaitContext};
 use crate::system::System;
 
 /// The limit for *closely* (see above), in halves of the wait. In halves; compared with the average
@@ -23,9 +23,8 @@ const CLOSE: u64 = 3;
 /// have been timed, one after the other at the same mutex. In collisions; compared with those since
 /// the last timed one, and with those timed at this mutex.
 const ENOUGH: u32 = 4;
-/// How long a thread that stands back leaves the mutex to the others. In ns, a wake-up; compared with the wait
-/// and the pause between two collisions, and with the time since it stood back.
-const STAND_BACK_NS: u64 = 16_000;
+/// How long a thread that stands back leaves the mutex to the others: about a wake-up.
+const STAND_BACK: u64 = 8 * SOON_NS;
 
 /// A thread's last collisions with others: it found one mutex held. Used by that thread only.
 pub(crate) struct Collisions {
@@ -90,7 +89,7 @@ impl Collisions {
     /// timing begins anew.
     fn follows(&self, now: u64) -> bool {
         let (waited, gap) = (self.waited.get(), now.saturating_sub(self.ended.get()));
-        if waited == 0 || waited > STAND_BACK_NS || gap > STAND_BACK_NS {
+        if waited == 0 || waited > STAND_BACK || gap > STAND_BACK {
             self.timed.set(0);
             return false;
         }
@@ -138,7 +137,7 @@ impl Collision {
             Part::Times => self.timed = Some((P::now(), collisions)),
             Part::Follows => {
                 if collisions.follows(P::now()) {
-                    until.stand_back(STAND_BACK_NS);
+                    until.stand_back(STAND_BACK);
                 }
             }
             Part::Nothing => {}
@@ -224,7 +223,7 @@ mod tests {
         let close = 50;
         assert_eq!([close; 4].map(stands_back), [false, false, false, true]);
         assert_eq!(
-            [2 * STAND_BACK_NS, close, close, close, close].map(stands_back),
+            [2 * STAND_BACK, close, close, close, close].map(stands_back),
             [false, false, false, false, true]
         );
     }

@@ -191,6 +191,10 @@ pub(crate) trait Cancels<P: System>: Sync + fmt::Debug {
 
     /// The thread, which is listed, no longer waits.
     fn unlist(&self, thread: &'static Sleeper<P>);
+
+    /// From here on a cancellation rings this bell. Returns whether there was one before.
+    #[cfg(feature = "async")]
+    fn tells(&self, bell: &'static Bell<P>) -> bool;
 }
 
 /// For locks of other crates: asked by the thread that waits whether its wait ends. The thread that changes the answer
@@ -211,6 +215,12 @@ impl<P: System> Cancels<P> for Ends {
     }
 
     fn unlist(&self, _: &'static Sleeper<P>) {}
+
+    /// A task is not told: no program has one at such a lock.
+    #[cfg(feature = "async")]
+    fn tells(&self, _: &'static Bell<P>) -> bool {
+        (self.0)()
+    }
 }
 
 /// A [`Wait`] that has begun. One slow path serves all kinds of waits; this says which kind it is.
@@ -232,6 +242,10 @@ impl<P: System> WaitContext<'_, P> {
     /// Whether the wait may end without the lock.
     pub(crate) fn can_end(&self) -> bool {
         Wait::from(self).can_end()
+    }
+
+    pub(crate) fn is_attempt(&self) -> bool {
+        Wait::from(self).is_attempt()
     }
 
     /// Where `thread`, the calling one, sleeps for a ticket lock. If the wait may end without the
@@ -342,6 +356,70 @@ impl<P: System> Sleeper<P> {
     }
 }
 
+/// By what a token wakes tasks that wait under it. A token may be cancelled by a signal handler, and wakers are the
+/// program's code: so the timer of tasks calls them, and the token tells the timer.
+///
+/// The timer must not look at tokens: of a future that is leaked the token may be gone. So it is told one bit of a token's
+/// address, and wakes the tasks that wait under tokens with that bit. A task that wakes for another token waits on.
+///
+/// The processor's atomics: no model has a timer.
+#[cfg(feature = "async")]
+pub(crate) struct Bell<P: System> {
+    /// Bits of the tokens that were cancelled since the timer has looked.
+    rung: Hint,
+    /// The timer's record, once it runs.
+    timer: core::sync::atomic::AtomicPtr<Sleeper<P>>,
+}
+
+/// The bit of the token at this address.
+#[cfg(feature = "async")]
+pub(crate) fn bit_of(token: usize) -> usize {
+    // Fibonacci's hash: the highest bits depend on all.
+    let hash = (token as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+    1_usize << (hash as u32 % usize::BITS)
+}
+
+#[cfg(feature = "async")]
+impl<P: System> Bell<P> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            rung: Hint::new(0),
+            timer: core::sync::atomic::AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// The token at this address was cancelled. Takes no lock, and never blocks.
+    pub(crate) fn ring(&self, token: usize) {
+        // SeqCst: the timer that begins sees the bit, or is seen here. And Release, for what the canceller did before.
+        self.rung.fetch_or(bit_of(token), Ordering::SeqCst);
+        self.wake_timer();
+    }
+
+    /// The timer looks at the alarms, which have changed, or if it has not begun yet, when it begins.
+    pub(crate) fn wake_timer(&self) {
+        // SAFETY: null or a record, which is never freed.
+        if let Some(timer) = unsafe { self.timer.load(Ordering::SeqCst).as_ref() } {
+            timer.parker.unpark();
+        }
+    }
+
+    /// The timer has this record.
+    pub(crate) fn serve(&self, timer: &'static Sleeper<P>) {
+        self.timer.store(core::ptr::from_ref(timer).cast_mut(), Ordering::SeqCst);
+    }
+
+    /// The bits that were rung since the last call.
+    pub(crate) fn take_rung(&self) -> usize {
+        self.rung.swap(0, Ordering::SeqCst)
+    }
+
+    /// In the child of a fork, which has no timer. Relaxed: there is one thread.
+    pub(crate) fn enter_child(&self) {
+        self.rung.store(0, Ordering::Relaxed);
+        self.timer.store(core::ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
 /// A word that influences who runs, and never who may have a lock. Not one of the platform's
 /// atomics: a model checker would try every order of its accesses.
 pub(crate) type Hint = core::sync::atomic::AtomicUsize;
@@ -378,7 +456,7 @@ impl<P: System> Parker<P> {
     }
 
     /// Sleeps until [`unpark`](Self::unpark), the deadline or a signal. A
-    /// notification sent before the call ends it at once. May return early.
+    /// notification sent before the call ends it immediately. May return early.
     pub(crate) fn park(&self, deadline: Option<u64>, interruptible: bool) -> WaitOutcome {
         // Acquire: what the notifier published is read after this returns.
         let before =
@@ -420,13 +498,8 @@ impl<P: System> CancelLinks<P> {
     }
 }
 
-/// How often a thread that finds a lock taken looks again, awake, before it queues, if each thread
-/// at the lock can have a CPU: for 13 us altogether, about the cost of a sleep and a wake-up. Fewer
-/// in models, whose clock stands still: there more looks would only be more schedules. In looks;
-/// compared with those of this wait.
-const LOOKS: u32 = if cfg!(fairlock_loom) { FEW_LOOKS } else { 6 };
-/// The same if other threads want the CPU: for 1.4 us altogether. In looks; compared with those of
-/// this wait.
+/// How often a thread that finds a lock taken looks again, awake, before it queues, if other threads want the CPU: for 1.4 us
+/// altogether. In looks; compared with those of this wait.
 pub(crate) const FEW_LOOKS: u32 = 3;
 /// The first pause between two such looks; each is twice as long as the one before. In ns, eight transfers of a
 /// line; compared with the time since the last look, or since a lock was seen free.
@@ -455,12 +528,13 @@ pub(crate) const MOST_DOUBLINGS: u32 = 5;
 
 impl<P: System> WaitContext<'_, P> {
     /// How often a thread that finds a lock taken looks again, beside so many that are queued. If with the holder all
-    /// of them can have a CPU, that of one that sleeps would do nothing. Otherwise one that is awake takes it from
+    /// of them can have a CPU, that of one that sleeps would do nothing: it looks twice as often, for 13 us altogether, about
+    /// the cost of a sleep and a wake-up; not in models, where more looks would only be more schedules. Otherwise one that is awake takes it from
     /// those, and may lose it, while it waits, for as long as all others run. Short attempts have to queue, or else none is
     /// ever next.
     pub(crate) fn most_looks(&self, queued: usize) -> u32 {
-        let is_attempt = Wait::from(self).is_attempt();
-        if !is_attempt && queued + 2 <= P::cpus() { LOOKS } else { FEW_LOOKS }
+        let is_long = !self.is_attempt() && queued + 2 <= P::cpus() && !cfg!(fairlock_loom);
+        if is_long { 2 * FEW_LOOKS } else { FEW_LOOKS }
     }
 
     /// So long, but not beyond the deadline. The clock is read only if there is one.
@@ -629,7 +703,7 @@ mod tests {
     use fairlock_testing::{in_child, scope, until};
 
     use super::{
-        EMPTY, Ends, FEW_LOOKS, Habit, LOOKS, Look, MOST_DOUBLINGS, NOTIFIED, StealClock, Wait,
+        EMPTY, Ends, FEW_LOOKS, Habit, Look, MOST_DOUBLINGS, NOTIFIED, StealClock, Wait,
         WaitContext, WaitError,
     };
     use crate::platform::{Native, System, Thread};
@@ -639,7 +713,7 @@ mod tests {
     fn a_thread_looks_longer_only_where_all_at_the_lock_can_have_a_cpu() {
         let cpus = Native::cpus();
         for queued in 0..=cpus {
-            let looks = if 1 + 1 + queued > cpus { FEW_LOOKS } else { LOOKS };
+            let looks = if 1 + 1 + queued > cpus { FEW_LOOKS } else { 2 * FEW_LOOKS };
             let context = WaitContext::<Native>::FOREVER;
             assert_eq!(context.most_looks(queued), looks, "{queued} beside {cpus} CPUs");
             let attempt = WaitContext { deadline: Some(Native::now()), ..context };

@@ -15,6 +15,8 @@ pub use crate::thread::Thread;
 #[doc(hidden)]
 pub use crate::wait::ladder::{Ends, nap};
 pub(crate) use collisions::{Collision, Collisions};
+#[cfg(feature = "async")]
+pub(crate) use ladder::{Bell, bit_of};
 pub(crate) use ladder::{
     Cancels, FEW_LOOKS, Habit, Hint, LOOK_NS, Look, MISSED_NS, MOST_DOUBLINGS, Naps, Parker,
     SOON_NS, StealClock, WAKE_NS, WATCH_NS, WaitContext, give_way,
@@ -24,5 +26,6 @@ pub(crate) use queue::{
     Access, Duty, FEW_WAKES, GRANTED, INVITED, Kind, Linked, Links, List, MAX_WAKES, NEXT, Queue,
     WAITING, Waiter, WakeList,
 };
+pub(crate) use task::Task;
 #[cfg(feature = "async")]
 pub(crate) use task::survive;

@@ -77,6 +77,8 @@ pub(crate) struct Frame<P: System> {
     pub(crate) returns: bool,
     /// Whether another thread queues it, and its own sleeps elsewhere meanwhile.
     pub(crate) seated: bool,
+    /// Of a semaphore: how many permits it wants.
+    pub(crate) permits: u32,
     /// Its real-time priority: goes before all that have a lower one.
     pub(crate) priority: u8,
     /// Its place among all waiters of the lock, readers and writers; set by the queue.
@@ -158,6 +160,7 @@ impl<P: System> Waiter<P> {
             arrived,
             returns: false,
             seated: false,
+            permits: 0,
             priority,
             ticket: Cell::new(0),
             links: Links::new(),
@@ -269,6 +272,13 @@ impl<T: Linked> List<T> {
         core::iter::successors(self.first(), |item| self.after(item))
     }
 
+    /// From the last one on.
+    pub(crate) fn iter_back(&self) -> impl Iterator<Item = &T> {
+        // SAFETY: the invariant.
+        let at = |item: *const T| unsafe { item.as_ref() };
+        core::iter::successors(at(self.last), move |item| at(item.links().prev.get()))
+    }
+
     /// Puts an item behind the last one that it `follows`, or in front of all.
     ///
     /// # Safety
@@ -358,6 +368,15 @@ impl<P: System> Queue<P> {
         self.seated
     }
 
+    /// Whether a thread waits.
+    pub(crate) fn has_threads(&self) -> bool {
+        #[cfg(feature = "async")]
+        let tasks = self.tasks;
+        #[cfg(not(feature = "async"))]
+        let tasks = 0;
+        self.len > tasks
+    }
+
     /// How many tasks wait.
     #[cfg(feature = "async")]
     pub(crate) fn tasks(&self) -> usize {
@@ -427,6 +446,11 @@ impl<P: System> Queue<P> {
     /// All waiters: readers, then writers, each in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiter<P>> {
         self.lists.iter().flat_map(List::iter)
+    }
+
+    /// The same from the last one on.
+    pub(crate) fn iter_back(&self) -> impl Iterator<Item = &Waiter<P>> {
+        self.lists.iter().rev().flat_map(List::iter_back)
     }
 
     pub(crate) fn is_head(&self, waiter: &Waiter<P>) -> bool {
@@ -529,6 +553,13 @@ impl<P: System, const MOST: usize> WakeList<P, MOST> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether a thread is listed.
+    pub(crate) fn has_threads(&self) -> bool {
+        // SAFETY: the first `len` entries were written by `list`.
+        let mut wakes = self.wakes[..self.len].iter().map(|wake| unsafe { wake.assume_init_ref() });
+        wakes.any(|wake| matches!(wake, Wake::Thread(_)))
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -686,7 +717,8 @@ mod tests {
             last = item;
             item.0
         });
-        let seen = seen.collect();
+        let seen: Vec<_> = seen.collect();
+        assert!(list.iter_back().map(|item| item.0).eq(seen.iter().rev().copied()));
         assert!(core::ptr::eq(list.last, last) && list.is_empty() == last.is_null());
         seen
     }

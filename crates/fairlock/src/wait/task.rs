@@ -8,6 +8,7 @@
 
 use core::task::Waker;
 
+use super::{MISSED_NS, MOST_DOUBLINGS};
 use crate::system::Cell;
 
 /// What a waiter that is a task has and a thread has not.
@@ -19,6 +20,10 @@ pub(crate) struct Task {
     identity: Cell<(usize, usize)>,
     /// When it is to be called, if the task is next, and nobody calls it before.
     due: Cell<u64>,
+    /// Since when it was missed in the end, if it was late.
+    missed: Cell<u64>,
+    /// How long it may be missed.
+    grace_ns: Cell<u64>,
 }
 
 impl Task {
@@ -29,6 +34,8 @@ impl Task {
             waker: Cell::new(None),
             identity: Cell::new((0, 0)),
             due: Cell::new(u64::MAX),
+            missed: Cell::new(0),
+            grace_ns: Cell::new(MISSED_NS),
         }
     }
 
@@ -56,6 +63,23 @@ impl Task {
         self.identity.set(identity(&waker));
         self.due.set(u64::MAX);
         self.waker.replace(Some(waker))
+    }
+
+    /// How long it may be missed: twice as long as it took to come the last time, if that was late. A future that is never polled
+    /// does not come to have more than the least.
+    pub(crate) fn grace_ns(&self) -> u64 {
+        self.grace_ns.get()
+    }
+
+    /// It was missed since then, and did not come.
+    pub(crate) fn is_passed(&self, missed: u64) {
+        self.missed.set(missed);
+    }
+
+    /// It was late, and is polled at `now`.
+    pub(crate) fn comes_late(&self, now: u64) {
+        let took = now.saturating_sub(self.missed.get());
+        self.grace_ns.set(took.saturating_mul(2).clamp(MISSED_NS, MISSED_NS << MOST_DOUBLINGS));
     }
 
     /// Whether both are futures of one task.
@@ -98,5 +122,25 @@ pub(crate) fn survive(f: impl FnOnce()) {
         let aborts = Aborts;
         f();
         core::mem::forget(aborts);
+    }
+}
+
+#[cfg(all(test, not(fairlock_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_came_late_may_be_missed_for_twice_as_long() {
+        let task = Task::polled_by(Waker::noop().clone());
+        for (took, grace_ns) in [
+            (0, MISSED_NS),
+            (3 * MISSED_NS, 6 * MISSED_NS),
+            (1000 * MISSED_NS, MISSED_NS << MOST_DOUBLINGS),
+            (MISSED_NS, 2 * MISSED_NS),
+        ] {
+            task.is_passed(7);
+            task.comes_late(7 + took);
+            assert_eq!(task.grace_ns(), grace_ns);
+        }
     }
 }

@@ -14,4 +14,10 @@ impl Task {
     pub(crate) const fn is_task(&self) -> bool {
         false
     }
+
+    /// How long it may be missed.
+    #[inline(always)]
+    pub(crate) const fn grace_ns(&self) -> u64 {
+        super::MISSED_NS
+    }
 }

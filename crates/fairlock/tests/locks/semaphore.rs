@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fairlock::{CancelToken, Semaphore, SemaphorePermit, Wait, WaitError};
+use fairlock::{CancelToken, Mutex, Semaphore, SemaphorePermit, Wait, WaitError};
 use fairlock_testing::{rounds, scope, until};
 
 #[test]
@@ -34,26 +34,30 @@ fn too_many_permits_can_be_refused() {
     assert!(semaphore.try_release(1));
 }
 
+/// Until it is so: a thread that has no CPU for a millisecond is passed.
 #[test]
 fn a_large_request_is_not_passed_by_small_ones() {
-    let semaphore = Semaphore::new(2);
-    let has_all = AtomicU32::new(0);
-    let one = semaphore.acquire();
-    scope(|s| {
-        s.spawn(|| {
-            let _all = semaphore.acquire_many(2);
-            has_all.store(1, Ordering::Relaxed);
+    until(|| {
+        let semaphore = Semaphore::new(2);
+        let (has_all, passed) = (AtomicU32::new(0), AtomicU32::new(0));
+        let one = semaphore.acquire();
+        scope(|s| {
+            s.spawn(|| {
+                let _all = semaphore.acquire_many(2);
+                has_all.store(1, Ordering::Relaxed);
+            });
+            until(|| semaphore.has_waiters());
+            assert_eq!(semaphore.available_permits(), 1);
+            assert!(semaphore.try_acquire().is_none(), "it passed");
+            s.spawn(|| {
+                let _one = semaphore.acquire();
+                passed.store(1 - has_all.load(Ordering::Relaxed), Ordering::Relaxed);
+            });
+            drop(one);
         });
-        until(|| semaphore.has_waiters());
-        assert_eq!(semaphore.available_permits(), 1);
-        assert!(semaphore.try_acquire().is_none(), "it passed");
-        s.spawn(|| {
-            let _one = semaphore.acquire();
-            assert_eq!(has_all.load(Ordering::Relaxed), 1, "it passed");
-        });
-        drop(one);
+        assert_eq!(semaphore.available_permits(), 2);
+        passed.into_inner() == 0
     });
-    assert_eq!(semaphore.available_permits(), 2);
 }
 
 #[test]
@@ -112,4 +116,81 @@ fn no_permit_is_lost_or_made() {
         }
     });
     assert_eq!(semaphore.available_permits(), PERMITS);
+}
+
+/// As above.
+#[test]
+fn waiters_are_served_in_order_of_arrival() {
+    until(|| {
+        let (semaphore, served) = (Semaphore::new(3), Mutex::new(Vec::new()));
+        let all = semaphore.acquire_many(3);
+        scope(|s| {
+            for place in 0..6 {
+                let (semaphore, served) = (&semaphore, &served);
+                s.spawn(move || {
+                    // None is served beside the one behind it.
+                    let _permit = semaphore.acquire_many(2 + place % 2);
+                    served.lock().push(place);
+                });
+                // It is in the queue by then, or else there is another round.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            drop(all);
+        });
+        served.into_inner().is_sorted()
+    });
+}
+
+/// A thread that a signal stops, as a collector of garbage does, while it is the first to wait.
+#[cfg(all(target_os = "linux", not(miri)))]
+mod stopped {
+    use std::os::unix::thread::JoinHandleExt;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+
+    static STOPS: AtomicBool = AtomicBool::new(false);
+    static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn stop(_: libc::c_int) {
+        IS_STOPPED.store(true, Ordering::Relaxed);
+        while STOPS.load(Ordering::Relaxed) {
+            // SAFETY: it may be called in a handler.
+            unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_stopped_by_a_signal_stops_no_other() {
+        let handler = stop as extern "C" fn(libc::c_int);
+        // SAFETY: the handler does what handlers may; nobody else uses this signal.
+        unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+        let (semaphore, begins) = (Arc::new(Semaphore::new(1)), Arc::new(Barrier::new(2)));
+        let held = semaphore.acquire();
+        let (own, begun) = (semaphore.clone(), begins.clone());
+        let first = std::thread::spawn(move || {
+            begun.wait();
+            own.acquire().count()
+        });
+        begins.wait();
+        until(|| semaphore.has_waiters());
+        STOPS.store(true, Ordering::Relaxed);
+        // SAFETY: the thread has not been joined.
+        assert_eq!(unsafe { libc::pthread_kill(first.as_pthread_t(), libc::SIGUSR2) }, 0);
+        until(|| IS_STOPPED.load(Ordering::Relaxed));
+        scope(|s| {
+            let others: Vec<_> = (0..3).map(|_| s.spawn(|| semaphore.acquire().count())).collect();
+            // They are asleep, and have been for longer than a millisecond.
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+            for other in others {
+                assert_eq!(other.join().unwrap(), 1);
+            }
+        });
+        until(|| semaphore.try_acquire().is_some());
+        assert!(!first.is_finished(), "it runs");
+        STOPS.store(false, Ordering::Relaxed);
+        assert_eq!(first.join().unwrap(), 1);
+    }
 }

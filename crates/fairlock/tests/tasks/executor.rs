@@ -80,8 +80,12 @@ impl Executor {
                 });
             }
             let ended = within(time, || shared.left.load(Ordering::Acquire) == 0);
-            let due = shared.due.lock().unwrap();
+            let mut due = shared.due.lock().unwrap();
             shared.ended.store(true, Ordering::Release);
+            if ended {
+                // Tasks that were woken as they ended, and own what is shared.
+                due.clear();
+            }
             drop(due);
             shared.changed.notify_all();
             ended

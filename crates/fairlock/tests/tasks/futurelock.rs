@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::executor::{Executor, sleep, yield_now};
-use crate::granting::{Granting, Lock, Offering};
+use crate::granting::{Granting, Lock, Offering, Permits};
 
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(100);
@@ -60,6 +60,7 @@ async fn select<L: Lock>(lock: Arc<L>, _: Executor) {
 #[test]
 fn a_task_waits_twice_and_polls_the_second_future() {
     assert!(ends(LONG, select::<Offering>));
+    assert!(ends(LONG, select::<Permits>));
     assert!(!ends(SHORT, select::<Granting>));
 }
 
@@ -84,6 +85,7 @@ async fn buffered<L: Lock>(lock: Arc<L>, _: Executor) {
 #[cfg_attr(miri, ignore = "there is no timer")]
 fn futures_of_a_stream_that_nobody_polls_hold_up_nobody() {
     assert!(ends(LONG, buffered::<Offering>));
+    assert!(ends(LONG, buffered::<Permits>));
     assert!(!ends(SHORT, buffered::<Granting>));
 }
 
@@ -114,6 +116,7 @@ async fn elsewhere<L: Lock>(lock: Arc<L>, executor: Executor) {
 #[cfg_attr(miri, ignore = "there is no timer")]
 fn a_future_that_is_not_polled_for_a_while_holds_up_nobody_and_has_its_turn_then() {
     assert!(ends(LONG, elsewhere::<Offering>));
+    assert!(ends(LONG, elsewhere::<Permits>));
     assert!(!ends(SHORT, elsewhere::<Granting>));
 }
 

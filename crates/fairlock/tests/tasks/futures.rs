@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fairlock::{Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, RwLockUpgradableReadGuard};
+use fairlock::{
+    Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, RwLockUpgradableReadGuard, Semaphore,
+};
 use fairlock_testing::{rounds, scope, until};
 
 use crate::executor::{Counter, Executor, block_on, poll, yield_now};
@@ -23,6 +25,7 @@ fn futures_are_send_where_the_data_is() {
     check(lock.read_async());
     check(lock.write_async());
     check(lock.upgradable_read_async());
+    check(Semaphore::new(1).acquire_async());
 }
 
 #[test]
@@ -94,6 +97,117 @@ fn an_offer_is_handed_on_by_a_future_that_is_dropped() {
     drop(guard);
     assert_eq!(counts()[2], 1);
     assert!(poll(&mut futures[1], &wakers[2].1).is_ready());
+}
+
+/// Until it is so: a task that is not polled for a millisecond is passed.
+#[test]
+fn tasks_have_permits_in_the_order_in_which_they_ask_however_many() {
+    until(|| {
+        let semaphore = Semaphore::new(3);
+        let held = semaphore.acquire_many(3);
+        let wakers: Vec<_> = (0..4).map(|_| Counter::new()).collect();
+        let counts = [3, 1, 2, 1];
+        let mut futures: Vec<_> =
+            counts.iter().map(|&count| Box::pin(semaphore.acquire_many_async(count))).collect();
+        for (future, (_, waker)) in futures.iter_mut().zip(&wakers) {
+            assert!(poll(future, waker).is_pending());
+        }
+        let mut polled = (0..4).map(|place| {
+            let Poll::Ready(permit) = poll(&mut futures[place], &wakers[place].1) else {
+                panic!("it is its turn");
+            };
+            permit
+        });
+        let mut seen = Vec::new();
+        let mut see = || seen.push(wakers.iter().map(|(c, _)| c.count()).collect::<Vec<_>>());
+        semaphore.release(1);
+        see();
+        assert!(semaphore.try_acquire().is_none() && semaphore.available_permits() == 1);
+        semaphore.release(2);
+        std::mem::forget(held);
+        see();
+        let all = polled.next();
+        see();
+        // One after the other, each by the one before it; the last one waits for what they give.
+        drop(all);
+        see();
+        let one = polled.next();
+        see();
+        let two = polled.next();
+        see();
+        drop(one);
+        see();
+        let other = polled.next();
+        drop((two, other));
+        assert_eq!(semaphore.available_permits(), 3);
+        seen == [
+            [0, 0, 0, 0],
+            [1, 0, 0, 0],
+            [1, 0, 0, 0],
+            [1, 1, 0, 0],
+            [1, 1, 1, 0],
+            [1, 1, 1, 0],
+            [1, 1, 1, 1],
+        ]
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_no_permit_and_wakes_the_one_behind_it() {
+    let (counter, waker) = Counter::new();
+    let semaphore = Semaphore::new(1);
+    drop(semaphore.acquire_async());
+    let mut large = Box::pin(semaphore.acquire_many_async(2));
+    let mut small = Box::pin(semaphore.acquire_async());
+    assert!(poll(&mut large, &waker).is_pending() && poll(&mut small, &waker).is_pending());
+    assert_eq!(counter.count(), 0);
+    drop(large);
+    assert_eq!(counter.count(), 1);
+    // It was offered a permit.
+    drop(small);
+    assert!(!semaphore.has_waiters() && semaphore.try_acquire().is_some());
+    assert_eq!(Arc::strong_count(&counter), 2, "a waker has stayed");
+}
+
+/// As above.
+#[test]
+fn threads_and_tasks_have_permits_in_one_order() {
+    until(|| {
+        let (semaphore, served) = (Semaphore::new(1), Mutex::new(Vec::new()));
+        let held = semaphore.acquire();
+        scope(|s| {
+            let (semaphore, served) = (&semaphore, &served);
+            for place in 0..6 {
+                s.spawn(move || {
+                    let _permit = match place % 2 {
+                        0 => semaphore.acquire(),
+                        _ => block_on(semaphore.acquire_async()),
+                    };
+                    served.lock().push(place);
+                });
+                // It is in the queue by then, or else there is another round.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            drop(held);
+        });
+        served.into_inner().is_sorted()
+    });
+}
+
+#[test]
+fn ten_thousand_tasks_have_permits_while_others_run() {
+    const PERMITS: u32 = 5;
+    let (semaphore, executor) = (Arc::new(Semaphore::new(PERMITS)), Executor::default());
+    for task in 0..rounds(10_000) as u32 {
+        let semaphore = semaphore.clone();
+        executor.spawn(async move {
+            let permit = semaphore.acquire_many_async(1 + task % PERMITS).await;
+            yield_now().await;
+            drop(permit);
+        });
+    }
+    assert!(executor.run(2, Duration::from_secs(100)));
+    assert_eq!(semaphore.available_permits(), PERMITS);
 }
 
 #[test]

@@ -48,6 +48,37 @@ impl Lock for Offering {
     }
 }
 
+/// Ours, with one permit.
+pub(crate) struct Permits(fairlock::Semaphore);
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self(fairlock::Semaphore::new(1))
+    }
+}
+
+/// Gives it back.
+pub(crate) struct Permit(Arc<Permits>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.0.release(1);
+    }
+}
+
+impl Lock for Permits {
+    type Guard = Permit;
+    type Taken = Pin<Box<dyn Future<Output = Permit> + Send>>;
+
+    fn take(self: &Arc<Self>) -> Self::Taken {
+        let permits = self.clone();
+        Box::pin(async move {
+            std::mem::forget(permits.0.acquire_async().await);
+            Permit(permits)
+        })
+    }
+}
+
 // ---- the control ----
 
 /// Grants.

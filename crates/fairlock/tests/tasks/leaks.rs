@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use fairlock::{Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, RwLockExt};
+use fairlock::{Condvar, Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, RwLockExt, Semaphore};
 use fairlock_testing::{scope, until};
 
+use crate::condvar::waiting;
 use crate::executor::{Counter, block_on, poll};
 use crate::futures::is_contended;
 
@@ -78,6 +79,58 @@ fn a_lock_is_moved_and_dropped_whose_futures_were_leaked() {
     }
 }
 
+#[test]
+fn a_semaphore_is_moved_and_dropped_whose_futures_were_leaked() {
+    for is_moved in [false, true] {
+        let (_, waker) = Counter::new();
+        let semaphore = Box::new(Semaphore::new(1));
+        let held = semaphore.acquire();
+        let mut future = Box::pin(semaphore.acquire_async());
+        assert!(poll(&mut future, &waker).is_pending());
+        std::mem::forget(future);
+        drop(held);
+        if !is_moved {
+            continue;
+        }
+        let semaphore = *semaphore;
+        for _ in 0..3 {
+            drop(semaphore.acquire());
+            drop(block_on(semaphore.acquire_async()));
+        }
+        assert!(semaphore.try_acquire().is_some());
+        scope(|s| {
+            let held = semaphore.acquire();
+            s.spawn(|| drop(semaphore.acquire()));
+            until(|| semaphore.has_waiters());
+            drop(held);
+        });
+        assert!(!semaphore.has_waiters());
+    }
+}
+
 fn is_contended_by(mutex: &Mutex<u32>, lock: &RwLock<u32>) -> bool {
     is_contended(mutex) && lock.has_waiters()
+}
+
+/// Notifies and takes the mutex, as it is called; and panics.
+struct Uses(Arc<(Mutex<u32>, Condvar)>);
+
+impl Wake for Uses {
+    fn wake(self: Arc<Self>) {
+        *self.0.0.lock() += 1;
+        self.0.1.notify_all();
+        panic!("a waker's");
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_condition_variable_and_panic() {
+    let both = Arc::new((Mutex::new(0), Condvar::new()));
+    let waker = Waker::from(Arc::new(Uses(both.clone())));
+    let mut tasks: Vec<_> = (0..20).map(|_| waiting(&both.1, &both.0, &waker)).collect();
+    assert_eq!(both.1.notify_all(), 20);
+    assert_eq!(*both.0.lock(), 20);
+    for task in &mut tasks {
+        assert!(poll(task, &waker).is_ready());
+    }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use fairlock::{Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt};
+use fairlock::{Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, Semaphore};
 use fairlock_testing::{rounds, scope, until};
 
 use crate::executor::Executor;
@@ -241,6 +241,56 @@ fn a_storm_of_futures_that_wait_for_a_lock_in_all_ways_ends() {
     let dropped = storm_of(&make, STEPS, 3);
     println!("{dropped} futures dropped");
     assert!(lock.try_write().is_some());
+}
+
+/// For one permit to all of them.
+#[test]
+fn a_storm_of_futures_that_wait_for_permits_ends() {
+    const PERMITS: u32 = 3;
+    let (semaphore, number) = (Semaphore::new(PERMITS), AtomicUsize::new(0));
+    let make = || {
+        let count = 1 + number.fetch_add(1, Ordering::Relaxed) as u32 % PERMITS;
+        semaphore.acquire_many_async(count)
+    };
+    let dropped = storm_of(&make, STEPS, 3);
+    println!("{dropped} futures dropped");
+    assert!(!semaphore.has_waiters());
+    assert_eq!(semaphore.available_permits(), PERMITS);
+}
+
+/// Threads, which may give up, and tasks, which may be dropped.
+#[test]
+fn a_storm_of_threads_and_tasks_loses_no_permit() {
+    const PERMITS: u32 = 3;
+    let (semaphore, out) = (Semaphore::new(PERMITS), AtomicUsize::new(0));
+    scope(|s| {
+        for thread in 0..4 {
+            let (semaphore, out) = (&semaphore, &out);
+            s.spawn(move || {
+                let mut random = thread;
+                for _ in 0..rounds(if cfg!(miri) { 1_000 } else { 20_000 }) {
+                    let count = 1 + next(&mut random) as u32 % PERMITS;
+                    let soon = Duration::from_micros(next(&mut random) % 100);
+                    let permit = match next(&mut random) % 8 {
+                        0 => semaphore.try_acquire_many(count),
+                        1 | 2 => {
+                            semaphore.acquire_many_with(count, fairlock::Wait::within(soon)).ok()
+                        }
+                        3 => Some(semaphore.acquire_many(count)),
+                        _ => poll_or_drop(semaphore.acquire_many_async(count), &mut random),
+                    };
+                    if permit.is_some() {
+                        let count = count as usize;
+                        let before = out.fetch_add(count, Ordering::Relaxed);
+                        assert!(before + count <= PERMITS as usize);
+                        out.fetch_sub(count, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert!(!semaphore.has_waiters());
+    assert_eq!(semaphore.available_permits(), PERMITS);
 }
 
 /// Tasks that give up beside tasks that do not: each of those gets in.

@@ -1,6 +1,5 @@
 //! The locks of a program, as `fairlock run` kept them.
 
-mod counted;
 mod profile;
 
 use std::path::{Path, PathBuf};
@@ -40,9 +39,6 @@ const ROWS: usize = 300;
 impl Program {
     /// Reads a file if it is of a program: its locks in `only`, or all of them if that is empty.
     pub fn parse(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Option<Self>, Error> {
-        if counted::is_in(&written.text) {
-            return counted::program(file, written, only).map(Some);
-        }
         if written.schema()?.starts_with("fairlock-profile/") {
             return profile::program(file, written, only).map(Some);
         }

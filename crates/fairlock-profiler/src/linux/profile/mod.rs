@@ -125,6 +125,20 @@ fn cannot_read(folder: &Path, error: &io::Error) -> Error {
     Error::failed(format!("cannot read {}: {error}", folder.display()))
 }
 
+/// Why there may be no record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum WhyNone {
+    /// It has been said already.
+    Said,
+    Unsaid,
+}
+
+impl WhyNone {
+    pub fn said_if(is_said: bool) -> Self {
+        if is_said { Self::Said } else { Self::Unsaid }
+    }
+}
+
 /// What a program and its children recorded.
 pub struct Profile {
     /// The processes that took locks, in the order in which they began.
@@ -162,13 +176,17 @@ struct Process {
 }
 
 /// The records by when they began, those of named locks with those of their processes. A process that called `exec` has
-/// several, of which the last one that began before is meant.
+/// several, of which the last one that began before is meant. The child of a fork has one of pthread locks from its first
+/// such lock on, which may come after its first wait for a named one; after `exec` it is not the child of a fork.
 fn joined(records: Vec<Record>) -> Vec<Record> {
     let (named, mut records): (Vec<_>, Vec<_>) =
         records.into_iter().partition(|record| record.as_of_ns.is_some());
     let mut alone = Vec::new();
     for named in named {
-        let is_its = |it: &&mut Record| it.pid == named.pid && it.began_ns <= named.began_ns;
+        let is_its = |it: &&mut Record| {
+            let is_before = it.began_ns <= named.began_ns || named.parent.is_some();
+            it.pid == named.pid && it.parent.is_some() == named.parent.is_some() && is_before
+        };
         match records.iter_mut().filter(is_its).max_by_key(|it| it.began_ns) {
             Some(record) => record.join(named),
             None => alone.push(named),
@@ -340,12 +358,12 @@ impl Profile {
 
     pub fn totals(&self) -> Totals {
         let slept = self.processes.iter().flat_map(asleep::of).map(|found| found.slept_ns);
-        Totals { lost_ns: sum(self.locks().iter().map(Seen::lost)), slept_ns: Some(sum(slept)) }
+        Totals { lost_ns: sum(self.locks().iter().map(Seen::lost)), slept_ns: sum(slept) }
     }
 
-    /// The report for people. With `explained` it has been said already why there may be none.
-    pub fn text(&self, explained: bool, width: Option<usize>) -> String {
-        if self.processes.is_empty() && explained {
+    /// The report for people.
+    pub fn text(&self, why_none: WhyNone, width: Option<usize>) -> String {
+        if self.processes.is_empty() && why_none == WhyNone::Said {
             return String::new();
         }
         table::text(self, width)
@@ -637,14 +655,14 @@ mod tests {
             doing: Activities::default(),
         };
         let most = crate::units::count(u64::MAX);
-        let text = profile.text(false, None);
+        let text = profile.text(WhyNone::Unsaid, None);
         assert!(text.contains(&format!("taken {most} times")), "{text}");
         assert!(
             text.contains(&format!("{most} acquisitions and waits are not in the record")),
             "{text}"
         );
         for width in [80, 120] {
-            assert_fits(&profile.text(false, Some(width)), width);
+            assert_fits(&profile.text(WhyNone::Unsaid, Some(width)), width);
         }
         assert_eq!(profile.by_name()["0x8"].lost_ns, u64::MAX);
         for charge in [Charge::Holder, Charge::Waiter] {

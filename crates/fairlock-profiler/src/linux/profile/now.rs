@@ -14,8 +14,7 @@ pub struct WaitNow {
     pub address: u64,
     pub is_lock: bool,
     pub waited_ns: u64,
-    /// The lock says itself that its waiter waits on, though that may wake now and then; not if the wait may end
-    /// without a release.
+    /// Only a release ends the wait, though its thread may wake now and then.
     pub is_settled: bool,
     /// The thread that holds the lock, and for how long it has at least.
     pub holder: Option<(u32, Option<u64>)>,
@@ -55,7 +54,7 @@ impl Profile {
                     address: seen.lock.address,
                     is_lock: of_lock.is_some(),
                     waited_ns: since(asleep.since_ns),
-                    is_settled: seen.lock.kind == kind::NAMED && !asleep.can_end,
+                    is_settled: kind::is_lock(seen.lock.kind) && !asleep.can_end,
                     holder: of_lock.and_then(held),
                 });
             }

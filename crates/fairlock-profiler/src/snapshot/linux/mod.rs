@@ -61,8 +61,8 @@ fn profile(content: &Content) -> Result<Vec<u8>, Error> {
     pprof::compressed(&types, content.threads.iter().map(sample), now.as_nanos() as u64)
 }
 
-/// The record of named locks is up to a second old. A wait that had gone on for so long then goes on, more likely than not;
-/// of a circle of such waits that is certain.
+/// A record of named locks is up to a second old. A wait that only a release ends, and that had gone on for so long then, goes
+/// on, more likely than not; of a circle of such waits that is certain.
 const SETTLED_NS: u64 = 100_000_000;
 
 fn of_hold(hold: &HoldNow) -> OfHold {

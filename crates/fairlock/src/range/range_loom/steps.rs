@@ -14,7 +14,7 @@ use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::state::Made;
 use crate::range::wait::waiter::RangeWaiter;
-use crate::range::{Core, HeldIn, RangeAccess, RangeInfo, RangePolicy, RangeWriteGuard};
+use crate::range::{Core, HeldIn, RangeAccess, RangeInfo, RangePolicy, RangeWriteGuard, Request};
 use crate::wait::{Kind, WaitContext};
 
 /// Halves of [`FIRST`]; A is in the second.
@@ -290,7 +290,7 @@ fn the_whole_lock_comes_after_ranges_and_ranges_after_it() {
                 return 0;
             }
             let span = Span::new(LOW).unwrap();
-            match lock.pass_gate(span, Kind::Writer, false, None) {
+            match lock.pass_gate(span, Request::Write, None) {
                 Ok(Some(hold)) => other.write(Ok(RangeWriteGuard::new(lock, span, hold))),
                 _ => 0,
             }
@@ -310,7 +310,7 @@ fn a_writer_that_finds_the_gate_drained_comes_after_its_readers() {
         let drains = guarded.clone();
         let drains = thread::spawn(move || {
             let span = Span::new(LOW).unwrap();
-            _ = drains.lock.pass_gate(span, Kind::Writer, false, None);
+            _ = drains.lock.pass_gate(span, Request::Write, None);
         });
         let others = spawn_all(&guarded, &[&[TryWrite(HIGH)]]);
         guarded.read(Ok(full));

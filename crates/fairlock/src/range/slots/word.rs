@@ -36,7 +36,6 @@
 //! and cleared before its bit is. So a thread that sees the bit sees the content, or zero, never
 //! that of an earlier holder.
 
-use core::fmt;
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
@@ -72,8 +71,9 @@ const WRITERS: u64 = USED << SLOTS;
 /// Of a stripe's word: where it has the shift of its regions.
 const REGION_SHIFT: u32 = 49;
 
+crate::system::word::flags!(pub(in crate::range) Flags of Word);
+
 impl Flags {
-    pub(in crate::range) const NONE: Self = Self(0);
     /// The tree is not empty.
     pub(in crate::range) const TREE: Self = Self(1 << 48);
     /// The tree has waiters.
@@ -109,19 +109,8 @@ impl Flags {
     }
 
     #[inline(always)]
-    pub(in crate::range) const fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    #[inline(always)]
     pub(in crate::range) const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
-    }
-
-    /// These flags, or none.
-    #[inline(always)]
-    pub(in crate::range) const fn only_if(self, set: bool) -> Self {
-        if set { self } else { Self::NONE }
     }
 
     /// Whether one of `others` is among these flags.
@@ -158,12 +147,6 @@ impl Word {
     pub(in crate::range) const WHOLE: Self = Self::FREE.with(Flags::WHOLE);
 
     // ---- what it says ----
-
-    /// Whether one of these flags is set.
-    #[inline(always)]
-    pub(in crate::range) const fn has_any(self, flags: Flags) -> bool {
-        self.0 & flags.0 != 0
-    }
 
     /// Whether a range of this kind has to go by the gate, or first to end that.
     #[inline(always)]
@@ -273,27 +256,13 @@ impl Word {
     pub(in crate::range) const fn downgraded(self, slot: usize) -> Self {
         Self(self.0 & !writer_bit(slot))
     }
-
-    #[inline(always)]
-    pub(in crate::range) const fn with(self, flags: Flags) -> Self {
-        Self(self.0 | flags.0)
-    }
-
-    #[inline(always)]
-    pub(in crate::range) const fn without(self, flags: Flags) -> Self {
-        Self(self.0 & !flags.0)
-    }
-}
-
-impl fmt::Debug for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
 }
 
 /// A state word, which threads change. The orderings have their reasons where they are asked
 /// for.
 pub(in crate::range) struct AtomicWord<P: PooledPlatform>(P::AtomicU64);
+
+crate::system::word::exchanges!(pub(in crate::range) AtomicWord of Word on PooledPlatform);
 
 impl<P: PooledPlatform> AtomicWord<P> {
     pub(in crate::range) fn new(word: Word) -> Self {
@@ -307,44 +276,10 @@ impl<P: PooledPlatform> AtomicWord<P> {
         Self(ConstZero::ZERO)
     }
 
-    #[inline(always)]
-    pub(in crate::range) fn load(&self, order: Ordering) -> Word {
-        Word(self.0.load(order))
-    }
-
-    /// See [`Atomic::compare_exchange`].
-    #[inline(always)]
-    pub(in crate::range) fn compare_exchange(
-        &self,
-        old: Word,
-        new: Word,
-        ok: Ordering,
-        fail: Ordering,
-    ) -> Result<Word, Word> {
-        self.0.compare_exchange(old.0, new.0, ok, fail).map(Word).map_err(Word)
-    }
-
-    /// See [`Atomic::compare_exchange_weak`].
-    #[inline(always)]
-    pub(in crate::range) fn compare_exchange_weak(
-        &self,
-        old: Word,
-        new: Word,
-        ok: Ordering,
-        fail: Ordering,
-    ) -> Result<Word, Word> {
-        self.0.compare_exchange_weak(old.0, new.0, ok, fail).map(Word).map_err(Word)
-    }
-
     /// The holder of a slot leaves it, by a subtraction; returns the word before.
     #[inline(always)]
     pub(in crate::range) fn leave(&self, bits: SlotBits, order: Ordering) -> Word {
         Word(self.0.fetch_sub(bits.0, order))
-    }
-
-    /// As [`leave`](Self::leave), by and-not.
-    pub(in crate::range) fn clear_slot(&self, bits: SlotBits, order: Ordering) {
-        self.0.fetch_and(!bits.0, order);
     }
 
     /// The writer in slot `slot` becomes a reader.

@@ -5,13 +5,12 @@ use alloc::vec::Vec;
 
 use super::regions::least_shift;
 use crate::range::span::Span;
-use crate::range::{AGAIN, LONG_NS};
+use crate::range::{AGAIN, LONG};
 
-/// How many ranges are looked at together. In ranges; compared with those seen since the last
-/// sample.
-const SAMPLE: usize = 16;
+/// How many ranges are looked at together.
+const GROUP: usize = AGAIN.0 / 4;
 /// How many of them must be no longer than a region.
-const FIT: usize = SAMPLE * 7 / 8;
+const FIT: usize = GROUP * 7 / 8;
 
 /// The ranges that came when slots had run out.
 #[derive(Default)]
@@ -32,7 +31,7 @@ impl Crowd {
             return None;
         }
         self.sample.push(span);
-        if self.sample.len() < SAMPLE {
+        if self.sample.len() < GROUP {
             return None;
         }
         let shift = self.shift();
@@ -45,7 +44,7 @@ impl Crowd {
 
     /// Striping has ended, as it was of no use any more. It lasted for `lasted_ns`.
     pub(in crate::range) fn count_end(&mut self, lasted_ns: u64) {
-        if lasted_ns > LONG_NS {
+        if lasted_ns > LONG {
             self.skipped = 0;
         }
         self.skip_more();
@@ -68,7 +67,7 @@ impl Crowd {
         regions.sort_unstable();
         regions.dedup();
         // Those in fewer regions have room in the lock itself.
-        (regions.len() >= SAMPLE / 2).then_some(shift)
+        (regions.len() >= GROUP / 2).then_some(shift)
     }
 }
 
@@ -110,7 +109,7 @@ mod tests {
         crowd.count_end(1);
         assert_eq!(learn(&mut crowd, 128 + 15, |n| (n, 1)), None);
         assert_eq!(learn(&mut crowd, 1, |n| (n, 1)), Some(0));
-        crowd.count_end(2 * LONG_NS);
+        crowd.count_end(2 * LONG);
         assert_eq!(learn(&mut crowd, 64 + 16, |n| (n, 1)), Some(0));
     }
 }

@@ -100,7 +100,7 @@ impl Beside {
             }
             Step::AskAhead(places) => {
                 let name = self.model.ask_ahead(places);
-                let (id, held) = ranges.insert_waiting_ahead(span(places), name, 0, 0);
+                let (id, held) = ranges.insert_again(span(places), Kind::Reader, 0, name, 0, 0);
                 self.nodes.insert(name, id);
                 prop_assert_eq!(held, self.model.find(name).held);
                 vec![]
@@ -305,7 +305,7 @@ fn recursive_reader_waits_for_holders_and_not_for_those_that_wait() {
     let (writer, held) = ranges.insert(span((0, 1)), Kind::Writer, 1, 0, 0);
     assert!(!held);
     let rest = ranges.insert_held(span((5, 6)), Kind::Writer, 0, 0);
-    let (again, held) = ranges.insert_waiting_ahead(span((0, 6)), 2, 0, 0);
+    let (again, held) = ranges.insert_again(span((0, 6)), Kind::Reader, 0, 2, 0, 0);
     assert!(!held);
     let mut leave = |id| {
         let mut granted = vec![];
@@ -323,7 +323,7 @@ fn recursive_reader_waits_for_holders_and_not_for_those_that_wait() {
 fn recursive_reader_waits_for_a_holder_that_is_entered_after_it() {
     let mut ranges = Ranges::<u32>::new();
     let first = ranges.insert_held(span((0, 1)), Kind::Writer, 0, 0);
-    let (_, held) = ranges.insert_waiting_ahead(span((0, 6)), 1, 0, 0);
+    let (_, held) = ranges.insert_again(span((0, 6)), Kind::Reader, 0, 1, 0, 0);
     assert!(!held);
     let second = ranges.insert_held(span((5, 6)), Kind::Writer, 0, 0);
     ranges.remove(first, |_, _| panic!("granted beside a writer"));

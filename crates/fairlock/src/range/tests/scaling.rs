@@ -120,7 +120,7 @@ fn the_newest_waiter_leaves_without_a_walk() {
         let mut all = 0;
         for ahead in [true, false] {
             let (id, held) = match ahead {
-                true => ranges.insert_waiting_ahead(Span::FULL, 0, 0, 0),
+                true => ranges.insert_again(Span::FULL, Kind::Reader, 0, 0, 0, 0),
                 false => ranges.insert(Span::FULL, Kind::Writer, 0, 0, 0),
             };
             assert!(!held);

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::queue::{Queue, grant};
+use super::queue::Queue;
 use super::{Id, NIL};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits};
@@ -43,7 +43,8 @@ impl<P: PooledPlatform> Core<P> {
         self.with_queue_and_wakes(|q, wakes| {
             let node = q.moved(slot);
             if node != NIL {
-                q.ranges.downgrade(node, |waiter, node| grant(waiter, node, wakes));
+                let (ranges, granted) = q.granting(wakes);
+                ranges.downgrade(node, granted);
             }
             let seat = self.seat(slot);
             // Release: the readers let in see what was written.
@@ -55,8 +56,9 @@ impl<P: PooledPlatform> Core<P> {
     /// Turns a writer in the tree into a reader.
     pub(in crate::range) fn downgrade_node(&self, id: Id, span: Span) {
         self.with_queue_and_wakes(|q, wakes| {
-            q.ranges.downgrade(id, |waiter, node| grant(waiter, node, wakes));
             q.note_left(span);
+            let (ranges, granted) = q.granting(wakes);
+            ranges.downgrade(id, granted);
         });
     }
 
@@ -71,7 +73,8 @@ impl<P: PooledPlatform> Core<P> {
         self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, from, kind, wakes);
             q.note_left(from);
-            q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes));
+            let (ranges, granted) = q.granting(wakes);
+            ranges.shrink(id, span, granted);
             Hold::node(id)
         })
     }
@@ -135,7 +138,8 @@ impl<P: PooledPlatform> Core<P> {
             // The slot may have been entered when its range could not be read.
             id => {
                 q.note_left(q.ranges.span(id));
-                q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes));
+                let (ranges, granted) = q.granting(wakes);
+                ranges.shrink(id, span, granted);
                 id
             }
         };
@@ -143,7 +147,7 @@ impl<P: PooledPlatform> Core<P> {
         // the tree, which it could not do before the slot was left.
         if slot < SLOTS {
             self.slots[slot].store(0, Ordering::Relaxed);
-            self.word.clear_slot(SlotBits::new(slot, kind), Ordering::Release);
+            self.word.leave(SlotBits::new(slot, kind), Ordering::Release);
         } else {
             self.leave_seat(slot, kind);
         }

@@ -156,8 +156,8 @@ impl<P: PooledPlatform> Core<P> {
         Ok(())
     }
 
-    /// Enters a waiter's range into the tree, to wait there or to be held at once; if `ahead`, a
-    /// reader's, which waits only for those that hold a part of it. The waiter is in no list.
+    /// Enters a waiter's range into the tree, to wait there or to be held immediately: behind all others; or at a place in the
+    /// order, where it also waits for those that hold a part of it. The waiter is in no list.
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
@@ -165,19 +165,19 @@ impl<P: PooledPlatform> Core<P> {
         &self,
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,
-        ahead: bool,
+        place: Option<u64>,
         wakes: &mut WakeList<P>,
     ) -> Result<(), Missed> {
         let (span, kind) = (waiter.span, waiter.kind);
         self.migrate_rivals(q, span, kind)?;
         let (this, who, since) =
             (core::ptr::from_ref(waiter), waiter.thread.hint(), waiter.arrived);
-        let (id, held) = match ahead {
-            true => q.ranges.insert_waiting_ahead(span, this, who, since),
-            false => q.ranges.insert(span, kind, this, who, since),
+        let (id, is_held) = match place {
+            Some(seq) => q.ranges.insert_again(span, kind, seq, this, who, since),
+            None => q.ranges.insert(span, kind, this, who, since),
         };
-        if held {
-            grant(waiter, id, wakes);
+        if is_held {
+            grant(&mut q.offers, waiter, id, wakes);
         } else {
             waiter.enter(id, waiter::QUEUED);
         }
@@ -232,8 +232,11 @@ impl<P: PooledPlatform> Core<P> {
             // SAFETY: a listed waiter is alive, stays so until it is granted, and
             // was listed under the promise that `enqueue` needs.
             let entered = unsafe {
-                q.patient.remove(&*first);
-                self.enqueue(q, &*first, false, wakes)
+                let first = &*first;
+                // It may not come if it is another thread's: that sleeps, or was woken and has not looked.
+                first.set_sleeps(P::OFFERS_RANGES && !core::ptr::eq(first.thread, P::thread()));
+                q.patient.remove(first);
+                self.enqueue(q, first, None, wakes)
             };
             // The gate is not opened while anybody is listed, and nobody is listed who still has to
             // pass it.

@@ -16,7 +16,7 @@ use crate::range::span::Span;
 use crate::range::stripes::crowd::Crowd;
 use crate::range::stripes::state::{Made, Striping};
 use crate::range::wait::shown::NOBODY;
-use crate::range::wait::waiter::{self, PatientList, RangeWaiter};
+use crate::range::wait::waiter::{self, Offers, PatientList, RangeWaiter};
 use crate::wait::WakeList;
 
 /// The extent of everything in the tree, as two bounds that hold each by itself. Changed under the
@@ -72,6 +72,8 @@ pub(in crate::range) struct Queue<P: PooledPlatform> {
     pub(in crate::range) ranges: Ranges<*const RangeWaiter<P>>,
     /// Those that may be overtaken.
     pub(in crate::range) patient: PatientList<P>,
+    /// Those in the tree whose ranges are offered: see `late`.
+    pub(in crate::range) offers: Offers<P>,
     /// The entry in the tree of each slot that has one,
     moved: [Id; SLOTS],
     any_moved: bool,
@@ -114,6 +116,7 @@ impl<P: PooledPlatform> Queue<P> {
         Self {
             ranges: Ranges::new(),
             patient: PatientList::new(),
+            offers: Offers::new(),
             moved: [NIL; SLOTS],
             any_moved: false,
             striped_moved: Vec::new(),
@@ -180,7 +183,17 @@ impl<P: PooledPlatform> Queue<P> {
             self.last = Last::Gone;
         }
         self.note_left(self.ranges.span(id));
-        self.ranges.remove(id, |waiter, node| grant(waiter, node, wakes));
+        let (ranges, granted) = self.granting(wakes);
+        ranges.remove(id, granted);
+    }
+
+    /// The ranges, and what is told which waiters a change of them lets in.
+    pub(in crate::range) fn granting<'a>(
+        &'a mut self,
+        wakes: &'a mut WakeList<P>,
+    ) -> (&'a mut Ranges<*const RangeWaiter<P>>, impl FnMut(*const RangeWaiter<P>, Id) + 'a) {
+        let Self { ranges, offers, .. } = self;
+        (ranges, |waiter, node| grant(offers, waiter, node, wakes))
     }
 
     /// Whether ranges that are taken now can be expected to leave soon, so that they are worth a
@@ -215,15 +228,21 @@ impl<P: PooledPlatform> Queue<P> {
     ) -> Option<Id> {
         match waiter.state() {
             waiter::GRANTED => return Some(waiter.node()),
+            waiter::OFFERED => {
+                self.offers.remove(waiter);
+                return Some(waiter.node());
+            }
             waiter::QUEUED => self.remove(waiter.node(), wakes),
+            waiter::PASSED => {}
             _ => self.patient.remove(waiter),
         }
         None
     }
 }
 
-/// The range of `waiter` is held from now on. Rule 1: published first, woken after.
-pub(in crate::range) fn grant<P: PooledPlatform>(
+/// The range of `waiter` is held from now on, for it or by it. Rule 1: published first, woken after.
+pub(super) fn grant<P: PooledPlatform>(
+    offers: &mut Offers<P>,
     waiter: *const RangeWaiter<P>,
     node: Id,
     wakes: &mut WakeList<P>,
@@ -232,6 +251,12 @@ pub(in crate::range) fn grant<P: PooledPlatform>(
     // stays so until `enter` has stored GRANTED. Not used after that (defect 8);
     // the thread record outlives it.
     let thread: &'static Thread<P> = unsafe { (&*waiter).thread };
+    // SAFETY: as above; one that is only offered its range stays in its frame until it is in no list.
+    if unsafe { (*waiter).sleeps() } {
+        // SAFETY: as above.
+        unsafe { offers.push(&*waiter, node, P::now()) };
+        return wakes.push(thread);
+    }
     // SAFETY: as above.
     unsafe { (*waiter).enter(node, waiter::GRANTED) };
     wakes.push(thread);
@@ -288,6 +313,11 @@ impl<P: PooledPlatform> Core<P> {
         }
         debug_assert!(flags.without(q.flags) == Flags::NONE, "flags are set by `publish`");
         q.flags = flags;
+        let behind = |offered: &RangeWaiter<P>| q.ranges.waiter_at(offered.span);
+        if let Some(waiter) = q.offers.take_asking().and_then(behind) {
+            // SAFETY: it waits in the tree, so it is alive; the thread record outlives it.
+            wakes.push(unsafe { &*waiter }.thread);
+        }
         self.settle_patient(q, wakes);
     }
 

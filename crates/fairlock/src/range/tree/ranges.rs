@@ -34,6 +34,8 @@ pub(in crate::range) struct Entry<W> {
     /// When it came, in relation to others. Ranges that came past the waiters, by a recursive read,
     /// have zero: before everybody.
     pub(in crate::range) seq: u64,
+    /// It came past others that wait, and so waits for all that hold, also those that came later.
+    is_ahead: bool,
     /// How many conflicting ranges are ahead of it.
     blocking: u32,
     /// Who waits. The range's kind is not in here, and is not changed with it (defect 1).
@@ -59,7 +61,7 @@ impl<W> Entry<W> {
     /// Whether this range, which waits, counts a conflicting one of rank `other`: if that came
     /// before it; or, if this one is ahead of those that wait, if that one is held.
     fn counts(&self, other: Rank) -> bool {
-        self.seq > other.seq || (self.seq == 0 && other.held)
+        self.seq > other.seq || self.is_ahead && other.held
     }
 }
 
@@ -189,7 +191,8 @@ impl<W: Copy> Ranges<W> {
     ) -> Id {
         let seq = self.next_seq();
         let id = self.put(span, kind);
-        self.set_entry(id, Entry { seq, blocking: 0, waiter: None, who, since });
+        let entry = Entry { seq, is_ahead: false, blocking: 0, waiter: None, who, since };
+        self.set_entry(id, entry);
         // A waiter that is ahead of those that wait counts all holders, this one too.
         self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
         self.check();
@@ -206,35 +209,57 @@ impl<W: Copy> Ranges<W> {
         since: u64,
     ) -> Id {
         let id = self.put(span, kind);
-        self.set_entry(id, Entry { seq: 0, blocking: 0, waiter: None, who, since });
+        let entry = Entry { seq: 0, is_ahead: true, blocking: 0, waiter: None, who, since };
+        self.set_entry(id, entry);
         self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
         self.check();
         id
     }
 
-    /// Adds a range to be read, ahead of those that wait for it: it counts only those that hold a
-    /// part of it, and is held if nobody does. Returns whether it is held.
-    pub(in crate::range) fn insert_waiting_ahead(
+    /// Adds a range that has this place in the order, ahead of those that came later and wait; with zero, ahead of all. It
+    /// counts those before it, and those that hold a part of it, and is held if there are none. Returns whether it is.
+    pub(in crate::range) fn insert_again(
         &mut self,
         span: Span,
+        kind: Kind,
+        seq: u64,
         waiter: W,
         who: usize,
         since: u64,
     ) -> (Id, bool) {
-        let mut blocking = 0;
-        let _ = self.tree.overlapping(span, true, |id| {
-            blocking += u32::from(self.entries[id as usize].waiter.is_none());
+        let waiter = Some(waiter);
+        let mut entry = Entry { seq, is_ahead: true, blocking: 0, waiter, who, since };
+        let _ = self.tree.overlapping(span, kind == Kind::Reader, |id| {
+            let counts = entry.counts(self.entries[id as usize].rank());
+            entry.blocking += u32::from(counts);
             ControlFlow::Continue(())
         });
-        let id = self.insert_ahead(span, Kind::Reader, who, since);
-        let waits = blocking > 0;
+        let id = self.put(span, kind);
+        let waits = entry.blocking > 0;
         if waits {
-            let entry = &mut self.entries[id as usize];
-            (entry.blocking, entry.waiter) = (blocking, Some(waiter));
             self.waiting += 1;
-            self.check();
+        } else {
+            entry.waiter = None;
         }
+        self.set_entry(id, entry);
+        self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
+        self.check();
         (id, !waits)
+    }
+
+    /// The place in the order of a range.
+    pub(in crate::range) fn seq(&self, id: Id) -> u64 {
+        self.entries[id as usize].seq
+    }
+
+    /// One that waits for a part of this span.
+    pub(in crate::range) fn waiter_at(&self, span: Span) -> Option<W> {
+        let mut found = None;
+        let _ = self.tree.overlapping(span, false, |id| {
+            found = self.entries[id as usize].waiter;
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        found
     }
 
     /// Adds a range and counts who is in its way; it is held if nobody is.
@@ -259,7 +284,8 @@ impl<W: Copy> Ranges<W> {
             self.waiting += 1;
             self.newest = seq;
         }
-        self.set_entry(id, Entry { seq, blocking, waiter: waits.then_some(waiter), who, since });
+        let waiter = waits.then_some(waiter);
+        self.set_entry(id, Entry { seq, is_ahead: false, blocking, waiter, who, since });
         self.check();
         (id, !waits)
     }
@@ -325,7 +351,8 @@ impl<W: Copy> Ranges<W> {
         self.set_last(id, mid - 1);
         let Entry { seq, who, since, .. } = self.entries[id as usize];
         let second = self.put(high, kind);
-        self.set_entry(second, Entry { seq, blocking: 0, waiter: None, who, since });
+        let entry = Entry { seq, is_ahead: false, blocking: 0, waiter: None, who, since };
+        self.set_entry(second, entry);
         self.check();
         second
     }

@@ -17,6 +17,7 @@
 //! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3. The same goes for a
 //! recursive read, which is queued ahead of all others.
 
+pub(super) mod late;
 pub(super) mod patient;
 pub(super) mod shown;
 pub(super) mod waiter;
@@ -25,10 +26,11 @@ use core::sync::atomic::Ordering;
 
 use super::slots::Missed;
 use super::span::Span;
-use super::{Core, Hold};
+use super::{Core, Hold, Request};
 use crate::events::Event;
+use crate::lock::Lookout;
 use crate::platform::{Atomic, PooledPlatform, Thread};
-use crate::wait::{FEW_LOOKS, Kind, LOOK_NS, WAKE_NS, WATCH_NS, WaitContext, WaitError};
+use crate::wait::{FEW_LOOKS, Kind, LOOK_NS, MISSED_NS, WAKE_NS, WATCH_NS, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 
@@ -41,19 +43,19 @@ const PAUSE_NS: (u64, u64) = (2_000, 8_000);
 const IN_WAY_A_CPU: usize = 2;
 
 impl<P: PooledPlatform> Core<P> {
-    /// Waits for a range that could not be had at once; if `recursive`, ahead of those
+    /// Waits for a range that could not be had at once; recursively, ahead of those
     /// that wait for it. `None` if the gate has to be passed first.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_for_range(
         &self,
         span: Span,
-        kind: Kind,
-        recursive: bool,
+        request: Request,
         context: &WaitContext<'_, P>,
     ) -> Result<Option<Hold>, WaitError> {
         let me = P::thread();
         let arrived = P::now();
+        let (kind, recursive) = (request.kind(), request == Request::ReadRecursive);
         if !recursive && !self.policy.is_fifo() {
             let had = match self.spin(span, kind, arrived, context) {
                 Err(Missed::Slot(_) | Missed::Tree) => self.queue_awake(me, span, kind, context),
@@ -131,13 +133,14 @@ impl<P: PooledPlatform> Core<P> {
     ) -> Result<Hold, Missed> {
         let waiter = RangeWaiter::new(me, span, kind, P::now());
         self.with_queue_and_wakes(|q, wakes| {
+            self.look(q, &waiter, wakes);
             let most = IN_WAY_A_CPU * P::cpus();
             if q.ranges.waiting() + 1 >= P::cpus() || q.ranges.has_more_in_way(span, kind, most) {
                 return Err(Missed::Unknown);
             }
             // SAFETY: the waiter stays in this frame, which is left after a grant or
             // after `take_out` only.
-            unsafe { self.enqueue(q, &waiter, false, wakes) }
+            unsafe { self.enqueue(q, &waiter, None, wakes) }
         })?;
         context.spin(waiter.state_word(), WAKE_NS, |s| s == waiter::GRANTED);
         let granted = match waiter.state() {
@@ -154,12 +157,14 @@ impl<P: PooledPlatform> Core<P> {
         recursive: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<Option<Hold>, WaitError> {
+        let (mut lookout, mut due) = (Lookout::new(3 * MISSED_NS), None);
         let listed = self.with_queue_and_wakes(|q, wakes| {
+            due = self.look(q, waiter, wakes);
             // SAFETY: the caller keeps the waiter in its frame while this runs,
             // and every way out of here is after a grant or after `take_out`.
             unsafe {
                 if recursive || self.policy.is_fifo() {
-                    self.enqueue(q, waiter, recursive, wakes)
+                    self.enqueue(q, waiter, recursive.then_some(0), wakes)
                 } else {
                     self.list(q, waiter)
                 }
@@ -172,8 +177,17 @@ impl<P: PooledPlatform> Core<P> {
         let mut ended = context.expired(P::now);
         loop {
             let state = waiter.state();
-            if state == waiter::GRANTED {
-                return Ok(Some(Hold::node(waiter.node())));
+            match state {
+                waiter::GRANTED => return Ok(Some(Hold::node(waiter.node()))),
+                waiter::OFFERED | waiter::PASSED => {
+                    // SAFETY: as above.
+                    match unsafe { self.come(waiter) } {
+                        Ok(None) => continue,
+                        Ok(hold) => return Ok(hold),
+                        Err(_) => return Ok(None),
+                    }
+                }
+                _ => {}
             }
             // A waiter that is shown to be asleep does not try: an attempt in vain takes a slot for
             // a moment, and leaving that would wake the waiter itself, again and again.
@@ -195,11 +209,11 @@ impl<P: PooledPlatform> Core<P> {
             if let Some(error) = ended {
                 return self.leave(waiter, error).map(Some);
             }
-            let timer = match may_be_overtaken.then(|| self.rest(waiter)) {
-                None => None,
-                Some(Rest::Until(timer)) => timer,
-                Some(Rest::Queued) => continue,
+            let rest = match may_be_overtaken {
+                true => self.rest(waiter),
+                false => self.rest_queued(waiter, &mut lookout, due.take()),
             };
+            let Rest::Until(timer) = rest else { continue };
             self.events.count(Event::sleep(waiter.kind));
             ended = context.sleep(&waiter.thread.parker, timer);
         }

@@ -41,7 +41,7 @@ use super::shown::{ASLEEP, AWAKE, BUSY, NOBODY};
 use super::waiter::{InWay, RangeWaiter};
 use crate::events::Event;
 use crate::platform::{Atomic, PooledPlatform};
-use crate::range::policy::HANDOFF_SHARE_NS;
+use crate::range::policy::HANDOFF_SHARE;
 use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
 use crate::range::tree::queue::{NOTHING, Queue};
@@ -60,11 +60,11 @@ enum Sought {
     Late,
 }
 
-/// Until when a waiter that may be overtaken sleeps.
+/// Until when a waiter sleeps.
 pub(in crate::range) enum Rest {
     Until(Option<u64>),
-    /// Its time is over: it is queued instead.
-    Queued,
+    /// Not at all: where it stands has changed.
+    Not,
 }
 
 impl<P: PooledPlatform> Core<P> {
@@ -152,7 +152,7 @@ impl<P: PooledPlatform> Core<P> {
     /// are woken, and queued, beside it.
     fn wake_if_late(&self, now: u64) {
         // Relaxed: how often this happens is a matter of speed.
-        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < HANDOFF_SHARE_NS {
+        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < HANDOFF_SHARE {
             return;
         }
         self.with_queue_and_wakes(|q, wakes| {
@@ -166,7 +166,7 @@ impl<P: PooledPlatform> Core<P> {
     fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
         let is_overdue = |first: &RangeWaiter<P>, waiters| {
             let end = self.policy.patience_end(first.arrived, waiters);
-            end.is_some_and(|end| now > end.saturating_add(HANDOFF_SHARE_NS))
+            end.is_some_and(|end| now > end.saturating_add(HANDOFF_SHARE))
         };
         while let Some(first) = q.patient.first() {
             if !is_overdue(first, q.patient.len()) {
@@ -183,8 +183,9 @@ impl<P: PooledPlatform> Core<P> {
             let now = P::now();
             let end = self.policy.patience_end(waiter.arrived, q.patient.len());
             if end.is_some_and(|end| now >= end) {
+                self.look(q, waiter, wakes);
                 self.enqueue_up_to(q, waiter, wakes);
-                return Rest::Queued;
+                return Rest::Not;
             }
             if !waiter.is_awake() {
                 return Rest::Until(end);
@@ -463,7 +464,7 @@ mod tests {
         let (lock, waiter) = (&lock(Held::Tree), writer(0..10));
         let entered = lock.core.with_queue_and_wakes(|q, wakes| {
             // SAFETY: it is granted its range at once, and so in no list.
-            unsafe { lock.core.enqueue(q, &waiter, false, wakes) }
+            unsafe { lock.core.enqueue(q, &waiter, None, wakes) }
         });
         assert!(entered.is_ok());
         let hold = lock.core.leave(&waiter, WaitError::TimedOut).unwrap();
@@ -598,9 +599,9 @@ mod tests {
         listed(lock, &waiters, || {
             let queued = || lock.core.with_queue(|q| (q.ranges.waiting(), q.patient.len()));
             // The machine has run for longer than that.
-            assert!(matches!(lock.core.rest(&waiters[0]), Rest::Queued));
+            assert!(matches!(lock.core.rest(&waiters[0]), Rest::Not));
             assert_eq!(queued(), (1, 2));
-            let end = RangePolicy::DEFAULT.patience_end(1_000, 2).unwrap() + HANDOFF_SHARE_NS;
+            let end = RangePolicy::DEFAULT.patience_end(1_000, 2).unwrap() + HANDOFF_SHARE;
             for (now, expected) in [(end, (1, 2)), (end + 1, (2, 1)), (end + 1_001, (3, 0))] {
                 looked(lock).store(0, Ordering::Relaxed);
                 lock.core.wake_if_late(now);
@@ -621,11 +622,11 @@ mod tests {
             drop(first);
             assert_eq!(awake(&waiters), [true, false, false, false]);
             let before = looked(lock).load(Ordering::Relaxed);
-            lock.core.wake_if_late(before + HANDOFF_SHARE_NS - 1);
+            lock.core.wake_if_late(before + HANDOFF_SHARE - 1);
             assert_eq!(awake(&waiters), [true, false, false, false]);
-            lock.core.wake_if_late(before + HANDOFF_SHARE_NS);
+            lock.core.wake_if_late(before + HANDOFF_SHARE);
             assert_eq!(awake(&waiters), [true, true, false, false]);
-            assert_eq!(looked(lock).load(Ordering::Relaxed), before + HANDOFF_SHARE_NS);
+            assert_eq!(looked(lock).load(Ordering::Relaxed), before + HANDOFF_SHARE);
             // The thread that leaves a range that is in use sees it, too, once in a while.
             looked(lock).store(0, Ordering::Relaxed);
             assert!(is_noticed(lock, &waiters[2], 1_000));

@@ -1,4 +1,4 @@
-//! A thread that waits for a range, and the list of those that may be overtaken.
+//! A thread that waits for a range, and the lists of those that may be overtaken and of those that are offered theirs.
 
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::platform::{Atomic, PooledPlatform, Thread};
 use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
 use crate::system::Cell;
-use crate::wait::{Kind, Linked, Links, List};
+use crate::wait::{Kind, Linked, Links, List, MISSED_NS};
 
 /// Who is in a waiter's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(in crate::range) enum InWay {
 /// | AWAKE | the same, woken to look whether its range is free | a holder of the tree lock |
 /// | QUEUED | its range is in the tree and waits its turn | a holder of the tree lock |
 /// | GRANTED | its range is in the tree and held | nobody: final |
+/// | OFFERED | the same, but its thread has slept, and may not come: see [`late`](super::late) | a holder of the tree lock |
+/// | PASSED | it did not come: its range is not in the tree | its thread, with the tree lock |
 ///
 /// Only a holder of the tree lock stores the state; the waiter reads it without.
 /// Once GRANTED is stored nobody else touches the waiter.
@@ -50,6 +52,10 @@ pub(in crate::range) struct Frame<P: PooledPlatform> {
     state: P::AtomicU32,
     /// Who was in its way when it went to sleep, or when others last looked.
     sleeps_for: Cell<InWay>,
+    /// Its thread has slept since its range is in the tree, or is about to: then it is not granted its range, but offered.
+    sleeps: P::AtomicU32,
+    /// Since when its range is offered; and once it was passed, its place in the order. Under the tree lock.
+    offered: Cell<u64>,
     links: Links<RangeWaiter<P>>,
     /// For the model checker: others read this when they touch the waiter; the waiter's frame
     /// writes it when it returns.
@@ -77,6 +83,8 @@ pub(in crate::range) const ASLEEP: u32 = 0;
 pub(in crate::range) const AWAKE: u32 = 1;
 pub(in crate::range) const QUEUED: u32 = 2;
 pub(in crate::range) const GRANTED: u32 = 3;
+pub(in crate::range) const OFFERED: u32 = 4;
+pub(in crate::range) const PASSED: u32 = 5;
 
 impl<P: PooledPlatform> RangeWaiter<P> {
     pub(in crate::range) fn new(
@@ -93,6 +101,8 @@ impl<P: PooledPlatform> RangeWaiter<P> {
             node: Cell::new(NIL),
             state: P::AtomicU32::new(ASLEEP),
             sleeps_for: Cell::new(InWay::Nobody),
+            sleeps: P::AtomicU32::new(0),
+            offered: Cell::new(0),
             links: Links::new(),
             #[cfg(all(test, fairlock_loom))]
             frame: loom::sync::Arc::new(loom::cell::UnsafeCell::new(())),
@@ -132,6 +142,26 @@ impl<P: PooledPlatform> RangeWaiter<P> {
     #[inline]
     pub(in crate::range) fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
+    }
+
+    /// Its thread, the calling one, is about to sleep; or is awake.
+    pub(in crate::range) fn set_sleeps(&self, sleeps: bool) {
+        // Relaxed: a thread that is granted its range although it is about to sleep is awake.
+        self.sleeps.store(sleeps.into(), Ordering::Relaxed);
+    }
+
+    pub(in crate::range) fn sleeps(&self) -> bool {
+        self.sleeps.load(Ordering::Relaxed) != 0
+    }
+
+    /// Under the tree lock: since when its range is offered; or its place in the order, if it was passed.
+    pub(in crate::range) fn offered(&self) -> u64 {
+        self.offered.get()
+    }
+
+    /// Under the tree lock: as [`offered`](Self::offered).
+    pub(in crate::range) fn set_offered(&self, offered: u64) {
+        self.offered.set(offered);
     }
 
     /// The word of the state, for [`System::spin_until`](crate::platform::System::spin_until).
@@ -235,5 +265,52 @@ impl<P: PooledPlatform> PatientList<P> {
         unsafe { self.list.remove(waiter) };
         self.len -= 1;
         self.note_asleep(waiter);
+    }
+}
+
+/// The waiters whose ranges are offered, in the order of the offers. All of it under the tree lock.
+pub(in crate::range) struct Offers<P: PooledPlatform> {
+    list: List<RangeWaiter<P>>,
+    /// When the last one was made.
+    last: u64,
+    /// One that waits for the same as the one that was made last is to look for that.
+    asks: bool,
+}
+
+impl<P: PooledPlatform> Offers<P> {
+    pub(in crate::range) const fn new() -> Self {
+        Self { list: List::new(), last: 0, asks: false }
+    }
+
+    /// The range of the waiter, `node`, is offered from here on.
+    ///
+    /// # Safety
+    /// The waiter is in no list, and stays where it is until it is out of this one.
+    pub(in crate::range) unsafe fn push(&mut self, waiter: &RangeWaiter<P>, node: Id, now: u64) {
+        // A range is left more often than that where waits are short: then a timer is soon enough.
+        if now.saturating_sub(self.last) >= MISSED_NS {
+            self.asks = true;
+        }
+        self.last = now;
+        waiter.set_offered(now);
+        // SAFETY: the caller's promise.
+        unsafe { self.list.insert(waiter, |_| true) };
+        waiter.enter(node, OFFERED);
+    }
+
+    /// In the order of the offers.
+    pub(in crate::range) fn iter(&self) -> impl Iterator<Item = &RangeWaiter<P>> {
+        self.list.iter()
+    }
+
+    /// The one that was made last, if one that waits for the same is to look for it; asked once.
+    pub(in crate::range) fn take_asking(&mut self) -> Option<&RangeWaiter<P>> {
+        if core::mem::take(&mut self.asks) { self.list.iter().last() } else { None }
+    }
+
+    /// An offer is taken, or is none any more.
+    pub(in crate::range) fn remove(&mut self, waiter: &RangeWaiter<P>) {
+        // SAFETY: it is in the list, as its state says.
+        unsafe { self.list.remove(waiter) };
     }
 }

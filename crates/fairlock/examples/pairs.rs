@@ -1,0 +1,35 @@
+//! Takes an uncontended lock and releases it, so many times: `pairs CASE COUNT`. For `scripts/pairs`, which counts instructions.
+
+use std::hint::black_box;
+
+use fairlock::{Mutex, RwLock};
+
+/// The readers of the lock are visible from here on, where the system has such readers, and the calling thread has been one.
+fn show(lock: &RwLock<()>) {
+    // SAFETY: this neither takes nor releases the lock.
+    let is_shown = unsafe { lock.raw() }.show_readers();
+    drop(lock.read());
+    assert!(is_shown, "no visible readers here");
+}
+
+fn repeat(count: u64, pair: impl Fn()) {
+    (0..count).for_each(|_| pair());
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [case, count] = &arguments[..] else { return eprintln!("usage: pairs CASE COUNT") };
+    let count = count.parse().expect("a number");
+    let (mutex, [lock, visible]) = (Mutex::new(()), [(); 2].map(RwLock::new));
+    if ["visible", "counted"].contains(&&case[..]) {
+        show(&visible);
+    }
+    match &case[..] {
+        "none" => repeat(count, || _ = black_box(&lock)),
+        "mutex" => repeat(count, || drop(black_box(&mutex).lock())),
+        "write" => repeat(count, || drop(black_box(&lock).write())),
+        "read" | "counted" => repeat(count, || drop(black_box(&lock).read())),
+        "visible" => repeat(count, || drop(black_box(&visible).read())),
+        _ => eprintln!("no such case: {case}"),
+    }
+}

@@ -1,0 +1,103 @@
+//! Tasks at locks with a name.
+
+use std::panic::Location;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use fairlock::stats::{self, NamedExt, Place, SideStats};
+use fairlock::{CancelToken, Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, Semaphore, Wait};
+use fairlock_testing::until;
+
+use crate::executor::{Counter, block_on, poll};
+
+/// Of reads, and of writes.
+fn sides(name: &str) -> [SideStats; 2] {
+    let now = stats::snapshot();
+    let stats = now.get(name).unwrap();
+    [stats.reads.clone(), stats.writes.clone()]
+}
+
+#[test]
+fn acquisitions_of_tasks_count_as_those_of_threads() {
+    let lock = RwLock::named("tasks, free", 0);
+    drop(block_on(lock.read_async()));
+    drop(lock.read());
+    drop(block_on(lock.upgradable_read_async()));
+    drop(block_on(lock.write_async()));
+    let [reads, writes] = sides("tasks, free");
+    assert_eq!((reads.acquisitions, writes.acquisitions), (2, 2));
+    assert_eq!((reads.waited.count, writes.waited.count), (0, 0));
+}
+
+#[test]
+fn a_wait_of_a_task_is_timed_and_has_a_place() {
+    let mutex = Mutex::named("tasks, waiting", 0);
+    let (counter, waker) = Counter::new();
+    let guard = mutex.lock();
+    let (mut future, line) = (Box::pin(mutex.lock_async()), Location::caller().line());
+    assert!(poll(&mut future, &waker).is_pending());
+    assert!(poll(&mut future, &waker).is_pending());
+    std::thread::sleep(Duration::from_millis(2));
+    drop(guard);
+    until(|| counter.count() > 0);
+    let Poll::Ready(guard) = poll(&mut future, &waker) else { panic!("the mutex is free") };
+    assert_eq!(sides("tasks, waiting")[1].held_now.len(), 1);
+    drop(guard);
+    assert!(poll(&mut future, &waker).is_pending());
+    let [_, writes] = sides("tasks, waiting");
+    assert_eq!((writes.acquisitions, writes.waited.count, writes.given_up), (2, 1, 0));
+    let longest = writes.longest_wait.unwrap();
+    assert!(longest.time >= Duration::from_millis(2));
+    let Some(Place::Line(at)) = longest.at else { panic!("no place") };
+    assert_eq!((at.file(), at.line()), (file!(), line));
+}
+
+/// Dropped, or ended.
+#[test]
+fn a_task_that_gives_up_counts() {
+    let (lock, token) = (RwLock::named("tasks, giving up", 0), CancelToken::new());
+    let guard = lock.write();
+    let mut dropped = Box::pin(lock.read_async());
+    assert!(poll(&mut dropped, Waker::noop()).is_pending());
+    drop(dropped);
+    drop(lock.read_async());
+    let mut ended = Box::pin(lock.write_async_with(Wait::FOREVER.cancellable(&token)));
+    assert!(poll(&mut ended, Waker::noop()).is_pending());
+    token.cancel();
+    assert!(poll(&mut ended, Waker::noop()).is_ready());
+    assert!(poll(&mut ended, Waker::noop()).is_pending());
+    drop((guard, ended));
+    let [reads, writes] = sides("tasks, giving up");
+    assert_eq!((reads.given_up, reads.acquisitions), (1, 0));
+    assert_eq!((writes.given_up, writes.acquisitions), (1, 1));
+    assert!(lock.try_write().is_some());
+}
+
+#[test]
+fn permits_of_tasks_count() {
+    let semaphore = Semaphore::named("tasks, permits", 2);
+    let (counter, waker) = Counter::new();
+    let one = block_on(semaphore.acquire_async());
+    let mut two = Box::pin(semaphore.acquire_many_async(2));
+    assert!(poll(&mut two, &waker).is_pending());
+    let in_vain = semaphore.acquire_many_async_with(2, Wait::within(Duration::from_millis(1)));
+    assert!(block_on(in_vain).is_err());
+    drop(one);
+    until(|| counter.count() > 0);
+    let Poll::Ready(permit) = poll(&mut two, &waker) else { panic!("they are free") };
+    assert_eq!((permit.count(), semaphore.available_permits()), (2, 0));
+    drop(permit);
+    assert_eq!(semaphore.available_permits(), 2);
+    let [permits, _] = sides("tasks, permits");
+    assert_eq!((permits.acquisitions, permits.waited.count, permits.given_up), (2, 2, 1));
+}
+
+#[test]
+fn futures_of_named_locks_are_send() {
+    fn check<T: Send>(_: &T) {}
+    let (mutex, lock) = (Mutex::named("tasks, send", 0), RwLock::named("tasks, send", 0));
+    let semaphore = Semaphore::named("tasks, send", 1);
+    check(&mutex.lock_async());
+    check(&lock.write_async_with(Wait::FOREVER));
+    check(&semaphore.acquire_async());
+}
