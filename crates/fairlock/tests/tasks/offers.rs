@@ -32,6 +32,7 @@ fn nobody_waits_for_a_future_that_nobody_polls() {
 /// A task that was woken, and is not polled while another has the CPU, cannot close the lock: a thread that takes it past the
 /// task does, when the tenure is over. That was four milliseconds later, when the task had long been late.
 #[test]
+#[cfg_attr(miri, ignore = "a poll takes a millisecond")]
 fn a_lock_is_left_to_a_task_that_has_no_cpu_yet() {
     let is_left = || {
         let mutex = Mutex::new(0);
