@@ -75,9 +75,36 @@ unsafe impl PooledPlatform for Loom {
 }
 
 loom::thread_local! {
-    // Leaked: a record outlives its thread (rules 11 and 12).
-    static RECORD: &'static Thread<Loom> = Box::leak(Box::new(Thread::new()));
+    static RECORD: &'static Thread<Loom> = records::take();
     static PRIORITY: Cell<u8> = Cell::new(0);
+}
+
+/// The records of the models' threads. A record outlives its thread (rules 11 and 12), but not the interleaving: millions of
+/// interleavings took all memory of a machine.
+mod records {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+
+    use super::{Loom, Thread};
+
+    std::thread_local! {
+        /// The last ones of the models that the calling thread runs, one after the other.
+        static LAST: RefCell<VecDeque<*mut Thread<Loom>>> = const { RefCell::new(VecDeque::new()) };
+    }
+
+    pub(super) fn take() -> &'static Thread<Loom> {
+        LAST.with(|last| {
+            let mut last = last.borrow_mut();
+            // An interleaving has no more threads than this, and the new one is one of them.
+            let gone = (last.len() == loom::MAX_THREADS).then(|| last.pop_front()).flatten();
+            // SAFETY: made below, for a thread of an earlier interleaving, of which nothing is left.
+            gone.into_iter().for_each(|gone| drop(unsafe { Box::from_raw(gone) }));
+            let made = Box::into_raw(Box::new(Thread::new()));
+            last.push_back(made);
+            // SAFETY: it is there for as long as anybody of this interleaving.
+            unsafe { &*made }
+        })
+    }
 }
 
 /// Gives the calling thread of a model a real-time priority.
@@ -101,7 +128,7 @@ pub(crate) fn assert_fails(path: &str, complaint: &str) {
     assert!(!run.status.success() && said.contains(complaint), "{test}: {run:?}");
 }
 
-// SAFETY: one record per model thread, leaked; loom's atomics model the
+// SAFETY: one record per model thread, there until the interleaving has ended; loom's atomics model the
 // language's; the word is compared under the mutex that `wake_one` takes.
 unsafe impl System for Loom {
     type AtomicUsize = AtomicUsize;
