@@ -33,13 +33,26 @@ pub(crate) trait Scene: Send + Sync + 'static {
 
 /// A builder that tries as many interleavings as are enough, unless told otherwise.
 pub(crate) fn enough() -> Builder {
-    let is_deep = std::env::var_os("FAIRLOCK_LOOM_DEEP").is_some();
-    at_most(if is_deep { MANY } else { ENOUGH })
+    at_most(if is_deep() { MANY } else { ENOUGH })
 }
 
 /// The same, for models that find a mistake after more of them only.
 pub(crate) fn many() -> Builder {
     at_most(MANY)
+}
+
+/// Of models that have millions of interleavings with two preemptions: all with one, and many with two. The deep check has all.
+pub(crate) fn of_millions() -> Vec<Builder> {
+    if is_deep() {
+        return vec![Builder::new()];
+    }
+    let mut with_one = Builder::new();
+    with_one.preemption_bound = with_one.preemption_bound.map(|bound| bound.min(1));
+    vec![with_one, many()]
+}
+
+fn is_deep() -> bool {
+    std::env::var_os("FAIRLOCK_LOOM_DEEP").is_some()
 }
 
 fn at_most(interleavings: usize) -> Builder {
