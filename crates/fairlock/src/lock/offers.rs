@@ -54,6 +54,7 @@ impl<P: PooledPlatform> Slots<P> {
             let soon = (!dozes || is_missed).then(|| P::now().saturating_add(MISSED_NS));
             let until = [due, soon].into_iter().flatten().min();
             let until = self.alarms.sound(P::now(), until, &mut wakers);
+            self.timer.doze_until(until.unwrap_or(u64::MAX));
             me.parker.park(until, false);
             self.timer.doze(None);
         }

@@ -421,7 +421,11 @@ impl<W: Words> TaskLine for Turns<'_, W> {
                 }
                 // Readers may overlap so that the lock is never free. The release of a mutex may not see the flag (R7).
                 let end = if over { u64::MAX } else { q.clock.end() };
-                waiter.task.set_due(if is_seen { end } else { end.min(now + MISSED_NS) });
+                let due = if is_seen { end } else { end.min(now + MISSED_NS) };
+                waiter.task.set_due(due);
+                // It may doze beyond that: the slot was watched for tasks that have left.
+                let timer = W::P::slots().timer.dozing_beyond(due);
+                timer.into_iter().for_each(|timer| wakes.push(timer));
                 return false;
             }
             self.lock.0.clear(Flags::WAKE_NEXT);

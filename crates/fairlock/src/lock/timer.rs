@@ -2,7 +2,7 @@
 //! a timer.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A timer that has the record `T`, and looks at places of type `S`. Both are never freed.
 pub(super) struct Timer<S: 'static, T: 'static> {
@@ -11,6 +11,8 @@ pub(super) struct Timer<S: 'static, T: 'static> {
     new: AtomicPtr<S>,
     /// The timer's record, while it dozes.
     dozing: AtomicPtr<T>,
+    /// Until when it dozes. Until it knows that: as if it had no end.
+    until: AtomicU64,
 }
 
 /// There was no need for a timer.
@@ -35,6 +37,7 @@ impl<S, T> Timer<S, T> {
             state: AtomicU32::new(NONE),
             new: AtomicPtr::new(null_mut()),
             dozing: AtomicPtr::new(null_mut()),
+            until: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -96,7 +99,19 @@ impl<S, T> Timer<S, T> {
     /// time.
     pub(super) fn doze(&self, record: Option<&'static T>) {
         let record = record.map_or(null_mut(), |record| core::ptr::from_ref(record).cast_mut());
+        // Relaxed: those that change a place after that look see this, or what was stored since.
+        self.until.store(u64::MAX, Ordering::Relaxed);
         self.dozing.store(record, Ordering::SeqCst);
+    }
+
+    /// The timer, which dozes and has looked at the places, does so until then.
+    pub(super) fn doze_until(&self, until: u64) {
+        self.until.store(until, Ordering::Relaxed);
+    }
+
+    /// The timer's record, if it dozes beyond this time. The caller has changed a place that the timer sees.
+    pub(super) fn dozing_beyond(&self, time: u64) -> Option<&'static T> {
+        self.dozing().filter(|_| self.until.load(Ordering::Relaxed) > time)
     }
 
     /// The timer's record, if it dozes. SeqCst: as in `push`.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use fairlock::lock::RawMutex;
+use fairlock::platform::Native;
 use fairlock::{Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, Semaphore};
 use fairlock_testing::{rounds, scope, until};
 
@@ -228,4 +230,36 @@ fn an_attempt_at_a_lock_that_was_left_to_a_future_that_nobody_polls_opens_it() {
     std::thread::sleep(Duration::from_millis(20));
     until(|| mutex.try_lock().is_some());
     assert!(poll(&mut forgotten, Waker::noop()).is_ready());
+}
+
+/// The release of a mutex may miss that a task waits, and then only the timer wakes that. A task that had waited before, and gave
+/// up, had left the timer asleep: this one waited for ever beside a free mutex.
+#[test]
+#[cfg_attr(miri, ignore = "there is no timer")]
+fn a_release_that_misses_a_task_is_made_up_for_after_another_task_has_given_up() {
+    let mutex = RawMutex::<Native>::new();
+    mutex.lock();
+    scope(|s| {
+        s.spawn(|| {
+            mutex.lock();
+            // SAFETY: just taken.
+            unsafe { mutex.unlock() };
+        });
+        until(|| mutex.is_contended());
+        let mut gives_up = Box::pin(mutex.lock_async());
+        assert!(poll(&mut gives_up, Waker::noop()).is_pending());
+        // No task is next, so the timer falls asleep.
+        std::thread::sleep(Duration::from_millis(100));
+        drop(gives_up);
+        // SAFETY: taken above.
+        unsafe { mutex.unlock() };
+    });
+    mutex.lock();
+    let (counter, waker) = Counter::new();
+    let mut future = Box::pin(mutex.lock_async());
+    // SAFETY: just taken.
+    let missed = unsafe { mutex.unlock_fast(|| assert!(poll(&mut future, &waker).is_pending())) };
+    assert!(missed && !mutex.is_locked());
+    until(|| counter.count() > 0);
+    assert!(poll(&mut future, &waker).is_ready());
 }
