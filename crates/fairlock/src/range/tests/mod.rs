@@ -12,6 +12,7 @@ mod stripes;
 mod torture;
 
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 
 use fairlock_testing::{join, scope, until};
 
@@ -20,7 +21,7 @@ use crate::events::{Event, EventCounts};
 use crate::platform::{Native, System};
 use crate::range::slots::word::{Flags, Word};
 use crate::range::span::Span;
-use crate::wait::Kind;
+use crate::wait::{Kind, Wait};
 
 type Lock = RangeRwLock<Native>;
 type ReadGuard<'a> = RangeReadGuard<'a, Native>;
@@ -44,6 +45,20 @@ fn ranges_that_are_apart_are_taken_and_left_without_the_tree_lock() {
     let lock = &Lock::new();
     lock.core.with_queue(|q| {
         let held = [0, 10, 20].map(|start| lock.write(start..start + 10).unwrap());
+        assert!(q.ranges.is_empty());
+        drop(held);
+    });
+    assert_free(lock);
+}
+
+/// It would have to take the tree lock for that.
+#[test]
+fn an_attempt_whose_time_is_over_does_not_queue() {
+    let lock = &Lock::new();
+    lock.core.with_queue(|q| {
+        let held = lock.write(0..10).unwrap();
+        let ended = Wait::within(Duration::ZERO);
+        assert!(lock.write_with(5..15, ended).is_err() && lock.read_with(5..15, ended).is_err());
         assert!(q.ranges.is_empty());
         drop(held);
     });

@@ -58,7 +58,10 @@ impl<P: PooledPlatform> Core<P> {
         let (kind, recursive) = (request.kind(), request == Request::ReadRecursive);
         if !recursive && !self.policy.is_fifo() {
             let had = match self.spin(span, kind, arrived, context) {
-                Err(Missed::Slot(_) | Missed::Tree) => self.queue_awake(me, span, kind, context),
+                // An attempt whose time is over does not queue.
+                Err(Missed::Slot(_) | Missed::Tree) if context.expired(P::now).is_none() => {
+                    self.queue_awake(me, span, kind, context)
+                }
                 result => result,
             };
             match had {
