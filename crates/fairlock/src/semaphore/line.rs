@@ -31,6 +31,10 @@ pub(super) fn wait(
     count: u32,
     until: &WaitContext<'_, Native>,
 ) -> Result<(), WaitError> {
+    // An attempt whose time is over does not queue. It has tried.
+    if let Some(why) = until.expired(Native::now) {
+        return Err(why);
+    }
     let me = Native::thread();
     me.parker.forget_notification();
     let mut waiter = Waiter::new(ACCESS, me, Native::now(), 0);

@@ -1,9 +1,9 @@
 //! Waiters that do not run. They are in the frame of a test, which does not look at the permits for them.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 
-use fairlock_testing::{join, scope, until, within};
+use fairlock_testing::{join, rounds, scope, until, within};
 
 use super::line::PermitLine;
 use super::*;
@@ -254,5 +254,21 @@ fn one_that_comes_behind_a_waiter_that_is_missed_looks() {
         semaphore.release(3);
         assert!(line.runs(&late[3]) && !semaphore.has_waiters());
         asked == [true; 3] && Native::now() - began < MISSED_NS
+    });
+}
+
+/// In the queue it would be in the way of those that ask for what is there.
+#[test]
+fn an_attempt_whose_time_is_over_does_not_queue() {
+    let (semaphore, ended) = (Semaphore::new(1), AtomicBool::new(false));
+    scope(|s| {
+        s.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                assert!(semaphore.acquire_many_with(2, Wait::within(Duration::ZERO)).is_err());
+            }
+        });
+        let in_the_way = (0..rounds(100_000)).filter(|_| semaphore.try_acquire().is_none()).count();
+        ended.store(true, Ordering::Relaxed);
+        assert_eq!(in_the_way, 0);
     });
 }
