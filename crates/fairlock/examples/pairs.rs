@@ -16,6 +16,35 @@ fn repeat(count: u64, pair: impl Fn()) {
     (0..count).for_each(|_| pair());
 }
 
+/// By a task; returns whether there is such a case.
+#[cfg(feature = "async")]
+fn repeat_as_task(case: &str, count: u64, mutex: &Mutex<()>, lock: &RwLock<()>) -> bool {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use fairlock::{MutexAsyncExt, RwLockAsyncExt};
+
+    /// As an `.await` of what need not wait.
+    fn ready<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    match case {
+        "lock_async" => repeat(count, || drop(ready(black_box(mutex).lock_async()))),
+        "read_async" => repeat(count, || drop(ready(black_box(lock).read_async()))),
+        _ => return false,
+    }
+    true
+}
+
+#[cfg(not(feature = "async"))]
+fn repeat_as_task(_: &str, _: u64, _: &Mutex<()>, _: &RwLock<()>) -> bool {
+    false
+}
+
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [case, count] = &arguments[..] else { return eprintln!("usage: pairs CASE COUNT") };
@@ -30,6 +59,7 @@ fn main() {
         "write" => repeat(count, || drop(black_box(&lock).write())),
         "read" | "counted" => repeat(count, || drop(black_box(&lock).read())),
         "visible" => repeat(count, || drop(black_box(&visible).read())),
+        _ if repeat_as_task(case, count, &mutex, &lock) => {}
         _ => eprintln!("no such case: {case}"),
     }
 }

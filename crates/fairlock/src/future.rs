@@ -93,9 +93,9 @@ use lock_api::{
 
 use crate::deadlock::{self, HeldAs, Noted};
 pub use crate::lock::LimitedFuture;
-use crate::lock::{GivesUp, RawRwLock, RawRwLockFuture, not_too_many};
+use crate::lock::{GivesUp, RawRwLock, Waiting, not_too_many};
 use crate::platform::{ConstZero, PooledPlatform};
-use crate::wait::{Wait, WaitError};
+use crate::wait::{Access, Wait, WaitError};
 
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod condvar;
@@ -110,11 +110,36 @@ pub use mutex::*;
 pub use crate::semaphore::AcquireFuture;
 
 pub(crate) mod sealed {
-    use crate::deadlock::HeldAs;
+    use core::pin::Pin;
+    use core::task::{Context, Poll};
 
+    use crate::deadlock::HeldAs;
+    use crate::wait::WaitError;
+
+    /// A lock that tasks wait for. A future of it calls these for one mode.
+    #[allow(private_interfaces, reason = "nobody else can name the trait")]
     pub trait Sealed {
+        /// What the future has of its wait.
+        type Waiting<'a>
+        where
+            Self: 'a;
+
+        /// Of a future that is just made.
+        #[track_caller]
+        fn waiting(&self) -> Self::Waiting<'_>;
+
+        /// Takes the lock, or waits for it, as the future is polled.
+        fn poll_for<'a>(
+            &'a self,
+            waiting: Pin<&mut Self::Waiting<'a>>,
+            mode: HeldAs,
+            context: &Context<'_>,
+        ) -> Poll<Result<(), WaitError>>;
+
+        /// As [`GivesUp::give_up`](crate::lock::GivesUp::give_up).
+        fn give_up(waiting: Pin<&mut Self::Waiting<'_>>);
+
         /// A task has taken the lock, which `deadlock_detection` notes.
-        #[allow(private_interfaces, reason = "nobody else can name the trait")]
         fn acquired(&self, mode: HeldAs);
     }
 }
@@ -124,24 +149,36 @@ pub(crate) mod sealed {
 pub trait RawRwLockAsync: lock_api::RawRwLockUpgrade + sealed::Sealed {
     /// The platform that the lock is on.
     type On: PooledPlatform;
-    /// Takes the lock.
-    #[doc(hidden)]
-    type Acquire<'a>: GivesUp<Output = ()>
-    where
-        Self: 'a;
-
-    #[doc(hidden)]
-    #[track_caller]
-    fn read_async(&self) -> Self::Acquire<'_>;
-    #[doc(hidden)]
-    #[track_caller]
-    fn upgradable_read_async(&self) -> Self::Acquire<'_>;
-    #[doc(hidden)]
-    #[track_caller]
-    fn write_async(&self) -> Self::Acquire<'_>;
 }
 
 impl<P: PooledPlatform> sealed::Sealed for RawRwLock<P> {
+    type Waiting<'a> = Waiting<'a, Self>;
+
+    #[inline(always)]
+    fn waiting(&self) -> Waiting<'_, Self> {
+        Waiting::new()
+    }
+
+    #[inline(always)]
+    #[allow(private_interfaces, reason = "as there")]
+    fn poll_for<'a>(
+        &'a self,
+        waiting: Pin<&mut Waiting<'a, Self>>,
+        mode: HeldAs,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), WaitError>> {
+        let access = match mode {
+            HeldAs::Shared | HeldAs::Recursive => Access::Shared,
+            HeldAs::Upgradable => Access::Upgradable,
+            HeldAs::Exclusive => Access::Exclusive,
+        };
+        waiting.poll(self, access, context)
+    }
+
+    fn give_up(waiting: Pin<&mut Waiting<'_, Self>>) {
+        waiting.give_up();
+    }
+
     #[inline(always)]
     #[allow(private_interfaces, reason = "as there")]
     fn acquired(&self, mode: HeldAs) {
@@ -151,22 +188,6 @@ impl<P: PooledPlatform> sealed::Sealed for RawRwLock<P> {
 
 impl<P: PooledPlatform<AtomicU64: ConstZero>> RawRwLockAsync for RawRwLock<P> {
     type On = P;
-    type Acquire<'a> = RawRwLockFuture<'a, P>;
-
-    #[inline]
-    fn read_async(&self) -> Self::Acquire<'_> {
-        self.read_async()
-    }
-
-    #[inline]
-    fn upgradable_read_async(&self) -> Self::Acquire<'_> {
-        self.upgradable_read_async()
-    }
-
-    #[inline]
-    fn write_async(&self) -> Self::Acquire<'_> {
-        self.write_async()
-    }
 }
 
 /// A future of a lock with data, which takes the raw lock and makes the guard.
@@ -175,13 +196,13 @@ macro_rules! typed_future {
         $(#[$doc])*
         #[must_use = "it takes the lock when it is polled"]
         pub struct $future<'a, R: $raw + 'a, T: ?Sized> {
-            wait: R::Acquire<'a>,
+            wait: R::Waiting<'a>,
             lock: &'a $lock<R, T>,
         }
 
         impl<'a, R: $raw + 'a, T: ?Sized> $future<'a, R, T> {
             #[inline(always)]
-            fn wait(self: Pin<&mut Self>) -> Pin<&mut R::Acquire<'a>> {
+            fn wait(self: Pin<&mut Self>) -> Pin<&mut R::Waiting<'a>> {
                 // SAFETY: it is pinned, as the whole is.
                 unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
             }
@@ -205,16 +226,17 @@ macro_rules! typed_future {
                 context: &mut Context<'_>,
             ) -> Poll<Result<$guard<'a, R, T>, WaitError>> {
                 let lock = self.lock;
-                self.wait().try_poll(context).map_ok(|()| {
-                    // SAFETY: a look at the lock releases nothing.
-                    unsafe { lock.raw() }.acquired(HeldAs::$mode);
+                // SAFETY: a lock that is taken is not released here.
+                let raw = unsafe { lock.raw() };
+                raw.poll_for(self.wait(), HeldAs::$mode, context).map_ok(|()| {
+                    raw.acquired(HeldAs::$mode);
                     // SAFETY: the lock was just taken in this way, for this guard alone.
                     unsafe { lock.$make() }
                 })
             }
 
             fn give_up(self: Pin<&mut Self>) {
-                self.wait().give_up();
+                R::give_up(self.wait());
             }
         }
 
@@ -322,20 +344,20 @@ impl<R: RawRwLockAsync, T: ?Sized> RwLockAsyncExt<R, T> for TypedRwLock<R, T> {
     #[track_caller]
     fn read_async(&self) -> ReadFuture<'_, R, T> {
         // SAFETY: a lock that is taken is not released here.
-        ReadFuture { wait: unsafe { self.raw() }.read_async(), lock: self }
+        ReadFuture { wait: unsafe { self.raw() }.waiting(), lock: self }
     }
 
     #[inline]
     #[track_caller]
     fn upgradable_read_async(&self) -> UpgradableReadFuture<'_, R, T> {
         // SAFETY: as above.
-        UpgradableReadFuture { wait: unsafe { self.raw() }.upgradable_read_async(), lock: self }
+        UpgradableReadFuture { wait: unsafe { self.raw() }.waiting(), lock: self }
     }
 
     #[inline]
     #[track_caller]
     fn write_async(&self) -> WriteFuture<'_, R, T> {
         // SAFETY: as above.
-        WriteFuture { wait: unsafe { self.raw() }.write_async(), lock: self }
+        WriteFuture { wait: unsafe { self.raw() }.waiting(), lock: self }
     }
 }

@@ -30,9 +30,9 @@ use core::task::{Context, Poll, Waker};
 
 use super::notified::{NOTIFIED, OWES, WAITING, WOKEN};
 use super::waiters::{Waiter, WordCondvar};
-use crate::lock::{PooledPlatform, RawLockFuture, RawMutex};
+use crate::lock::{PooledPlatform, RawMutex, Waiting, not_too_many};
 use crate::platform::Atomic;
-use crate::wait::{FEW_WAKES, Task, survive};
+use crate::wait::{Access, FEW_WAKES, Task, survive};
 
 /// Waits for a notification: see [`WordCondvar::wait_async`].
 #[must_use = "it waits when it is polled; dropped before, it releases the mutex"]
@@ -43,7 +43,7 @@ pub struct RawWaitFuture<'a, P: PooledPlatform> {
     /// In the queue, while that is the stage, unless it was notified. It stays where it is, as the future is pinned.
     waiter: Option<Waiter<P>>,
     /// Takes the mutex again.
-    takes: RawLockFuture<'a, P>,
+    takes: Waiting<'a, RawMutex<P>>,
     _pinned: PhantomPinned,
 }
 
@@ -81,7 +81,7 @@ impl<P: PooledPlatform> WordCondvar<P> {
             mutex,
             stage: Stage::Holds,
             waiter: None,
-            takes: mutex.lock_async(),
+            takes: Waiting::new(),
             _pinned: PhantomPinned,
         }
     }
@@ -200,7 +200,8 @@ impl<P: PooledPlatform> Future for RawWaitFuture<'_, P> {
             return Poll::Pending;
         }
         // SAFETY: it is pinned, as the whole is.
-        let polled = unsafe { Pin::new_unchecked(&mut this.takes) }.poll(context);
+        let takes = unsafe { Pin::new_unchecked(&mut this.takes) };
+        let polled = takes.poll(this.mutex, Access::Exclusive, context).map(not_too_many);
         if polled.is_ready() {
             this.stage = Stage::Ended;
         }

@@ -9,26 +9,39 @@ use lock_api::{Mutex as TypedMutex, MutexGuard as Guard};
 
 use super::{sealed, typed_future};
 use crate::deadlock::{self, HeldAs};
-use crate::lock::{GivesUp, LimitedFuture, RawLockFuture, not_too_many};
+use crate::lock::{self, GivesUp, LimitedFuture, Waiting, not_too_many};
+use crate::mutex::RawMutexExt;
 use crate::platform::Native;
-use crate::wait::WaitError;
+use crate::wait::{Access, WaitError};
 use crate::{RawMutex, Wait};
 
 /// The raw mutexes of this crate that tasks can wait for: [`RawMutex`], also with a [name](crate::stats::Named). Nobody else can
 /// implement it.
-pub trait RawMutexAsync: lock_api::RawMutex + sealed::Sealed {
-    /// Takes the lock.
-    #[doc(hidden)]
-    type Acquire<'a>: GivesUp<Output = ()>
-    where
-        Self: 'a;
-
-    #[doc(hidden)]
-    #[track_caller]
-    fn lock_async(&self) -> Self::Acquire<'_>;
-}
+pub trait RawMutexAsync: RawMutexExt + sealed::Sealed {}
 
 impl sealed::Sealed for RawMutex {
+    type Waiting<'a> = Waiting<'a, lock::RawMutex<Native>>;
+
+    #[inline(always)]
+    fn waiting(&self) -> Self::Waiting<'_> {
+        Waiting::new()
+    }
+
+    #[inline(always)]
+    #[allow(private_interfaces, reason = "as there")]
+    fn poll_for<'a>(
+        &'a self,
+        waiting: Pin<&mut Self::Waiting<'a>>,
+        _: HeldAs,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), WaitError>> {
+        waiting.poll(self.raw(), Access::Exclusive, context)
+    }
+
+    fn give_up(waiting: Pin<&mut Self::Waiting<'_>>) {
+        waiting.give_up();
+    }
+
     #[inline(always)]
     #[allow(private_interfaces, reason = "as there")]
     fn acquired(&self, mode: HeldAs) {
@@ -36,14 +49,7 @@ impl sealed::Sealed for RawMutex {
     }
 }
 
-impl RawMutexAsync for RawMutex {
-    type Acquire<'a> = RawLockFuture<'a, Native>;
-
-    #[inline]
-    fn lock_async(&self) -> Self::Acquire<'_> {
-        self.raw().lock_async()
-    }
-}
+impl RawMutexAsync for RawMutex {}
 
 typed_future! {
     /// Takes a [`Mutex`](crate::Mutex): see [`MutexAsyncExt::lock_async`].
@@ -90,6 +96,6 @@ impl<R: RawMutexAsync, T: ?Sized> MutexAsyncExt<R, T> for TypedMutex<R, T> {
     #[track_caller]
     fn lock_async(&self) -> LockFuture<'_, R, T> {
         // SAFETY: a lock that is taken is not released here.
-        LockFuture { wait: unsafe { self.raw() }.lock_async(), lock: self }
+        LockFuture { wait: unsafe { self.raw() }.waiting(), lock: self }
     }
 }

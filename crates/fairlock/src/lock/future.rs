@@ -32,6 +32,10 @@ macro_rules! lock_of_tasks {
             TaskLock::raw(self).0.enter_odd(word, access)
         }
 
+        fn enter_past_queue(&self, access: Access) -> bool {
+            TaskLock::raw(self).enter_past_queue(access)
+        }
+
         fn is_full(&self, access: Access) -> bool {
             access != Access::Exclusive && TaskLock::raw(self).load().is_full()
         }
@@ -50,8 +54,8 @@ impl<P: PooledPlatform> TaskLock for RawMutex<P> {
     lock_of_tasks!();
 
     #[inline(always)]
-    fn enter_at_once(&self, access: Access) -> bool {
-        self.enter() || RawMutex::raw(self).enter_past_queue(access)
+    fn enter_at_once(&self, _: Access) -> bool {
+        self.enter()
     }
 }
 
@@ -68,9 +72,7 @@ impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
 
     #[inline(always)]
     fn enter_at_once(&self, access: Access) -> bool {
-        access == Access::Shared && self.read_shown()
-            || self.words().enter_free(access)
-            || self.raw.enter_past_queue(access)
+        access == Access::Shared && self.read_shown() || self.words().enter_free(access)
     }
 }
 
@@ -84,7 +86,24 @@ macro_rules! raw_future {
     ($(#[$doc:meta])* $future:ident of $lock:ident) => {
         $(#[$doc])*
         #[must_use = "it takes the lock when it is polled"]
-        pub struct $future<'a, P: PooledPlatform>(Waiting<'a, $lock<P>>);
+        pub struct $future<'a, P: PooledPlatform> {
+            wait: Waiting<'a, $lock<P>>,
+            lock: &'a $lock<P>,
+            access: Access,
+        }
+
+        impl<'a, P: PooledPlatform> $future<'a, P> {
+            #[inline(always)]
+            fn new(lock: &'a $lock<P>, access: Access) -> Self {
+                Self { wait: Waiting::new(), lock, access }
+            }
+
+            #[inline(always)]
+            fn wait(self: Pin<&mut Self>) -> Pin<&mut Waiting<'a, $lock<P>>> {
+                // SAFETY: it is pinned, as the whole is.
+                unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
+            }
+        }
 
         impl<P: PooledPlatform> Future for $future<'_, P> {
             type Output = ();
@@ -103,13 +122,12 @@ macro_rules! raw_future {
                 self: Pin<&mut Self>,
                 context: &mut Context<'_>,
             ) -> Poll<Result<(), WaitError>> {
-                // SAFETY: the only field is pinned, as the whole is.
-                unsafe { self.map_unchecked_mut(|this| &mut this.0) }.poll(context)
+                let (lock, access) = (self.lock, self.access);
+                self.wait().poll(lock, access, context)
             }
 
             fn give_up(self: Pin<&mut Self>) {
-                // SAFETY: as above.
-                unsafe { self.map_unchecked_mut(|this| &mut this.0) }.give_up();
+                self.wait().give_up();
             }
         }
 
@@ -135,7 +153,7 @@ impl<P: PooledPlatform> RawMutex<P> {
     /// [unlock](Self::unlock). A future that is dropped before leaves nothing behind.
     #[inline]
     pub fn lock_async(&self) -> RawLockFuture<'_, P> {
-        RawLockFuture(Waiting::new(self, Access::Exclusive))
+        RawLockFuture::new(self, Access::Exclusive)
     }
 
     /// As [`lock_with`](Self::lock_with), for a task: as [`lock_async`](Self::lock_async), but gives up as `wait` says.
@@ -156,7 +174,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// The future panics if there are [`TooManyReaders`](crate::WaitError::TooManyReaders).
     #[inline]
     pub fn read_async(&self) -> RawRwLockFuture<'_, P> {
-        RawRwLockFuture(Waiting::new(self, Access::Shared))
+        RawRwLockFuture::new(self, Access::Shared)
     }
 
     /// As [`upgradable_read`](Self::upgradable_read), for a task: as [`read_async`](Self::read_async).
@@ -165,12 +183,12 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// As [`read_async`](Self::read_async).
     #[inline]
     pub fn upgradable_read_async(&self) -> RawRwLockFuture<'_, P> {
-        RawRwLockFuture(Waiting::new(self, Access::Upgradable))
+        RawRwLockFuture::new(self, Access::Upgradable)
     }
 
     /// As [`write`](Self::write), for a task: as [`read_async`](Self::read_async), without a panic.
     #[inline]
     pub fn write_async(&self) -> RawRwLockFuture<'_, P> {
-        RawRwLockFuture(Waiting::new(self, Access::Exclusive))
+        RawRwLockFuture::new(self, Access::Exclusive)
     }
 }

@@ -32,6 +32,7 @@ use super::turn::Turns;
 use super::word::{Flags, Word};
 use super::words::{Names, Words};
 use crate::platform::{Platform, PooledPlatform, System};
+use crate::system::Cell;
 use crate::wait::{
     Access, Duty, FEW_LOOKS, INVITED, MISSED_NS, NEXT, Sleeper, WAITING, WaitError, Waiter, survive,
 };
@@ -57,8 +58,11 @@ pub(crate) trait TaskLock: Sync {
     /// The waiter of a task that wants this.
     fn waiter(request: Self::Request, task: Task<PlatformOf<Self>>) -> Waiter<PlatformOf<Self>>;
 
-    /// Takes it in this way, as a thread does that has just come, and need not wait.
+    /// Takes it in this way by the few steps that suffice if it is free.
     fn enter_at_once(&self, request: Self::Request) -> bool;
+
+    /// Takes it in this way, as a thread does that has just come, and need not wait.
+    fn enter_past_queue(&self, request: Self::Request) -> bool;
 
     /// It has this word, by which it has no slot: as [`Words::enter_odd`].
     fn enter_odd(&self, word: Word, request: Self::Request) -> bool;
@@ -123,22 +127,27 @@ pub(crate) trait TaskLine: Line {
 
 type PlatformOf<L> = <<L as TaskLock>::W as Names>::P;
 
-/// Waits for this.
-pub(crate) struct Waiting<'a, L: TaskLock> {
-    lock: &'a L,
-    request: L::Request,
-    stage: Stage<L>,
-    /// In the queue of the slot, while that is the stage. It stays where it is, as the future is pinned.
-    waiter: Option<Waiter<PlatformOf<L>>>,
+/// A task's wait for `L`. Its owner says for what at each poll, so it has nothing to store before it is queued.
+#[allow(private_bounds, reason = "nobody else can name it")]
+pub struct Waiting<'a, L: TaskLock> {
+    stage: Stage<'a, L>,
     _pinned: PhantomPinned,
 }
 
-enum Stage<L: TaskLock> {
+enum Stage<'a, L: TaskLock> {
     /// It was not polled, or never had to wait.
     New,
-    Queued(&'static SlotOf<L::W>),
+    Queued(Place<'a, L>),
     /// It has returned the lock, and waits no longer.
     Ended,
+}
+
+/// A task in the queue. It stays where it is, as the future is pinned.
+struct Place<'a, L: TaskLock> {
+    lock: &'a L,
+    /// None: it is about to be queued.
+    slot: Cell<Option<&'static SlotOf<L::W>>>,
+    waiter: Waiter<PlatformOf<L>>,
 }
 
 // SAFETY: the waiter is changed under the queue lock, or by the owner of the future, and its waker may be sent. The record that
@@ -153,75 +162,73 @@ enum Polled<W: Names> {
     Lacking,
 }
 
+#[allow(private_bounds, reason = "as above")]
 impl<'a, L: TaskLock> Waiting<'a, L> {
     #[inline(always)]
-    pub(crate) const fn new(lock: &'a L, request: L::Request) -> Self {
-        Self { lock, request, stage: Stage::New, waiter: None, _pinned: PhantomPinned }
+    pub(crate) const fn new() -> Self {
+        Self { stage: Stage::New, _pinned: PhantomPinned }
     }
 
-    /// Ready when the task has the lock, or can never have it as no more readers can be counted; from then on it is pending.
-    #[inline]
-    pub(crate) fn poll(self: Pin<&mut Self>, context: &Context<'_>) -> Poll<Result<(), WaitError>> {
+    /// Ready when the task has what it wants of the lock, or can never have it as no more readers can be counted; from then on
+    /// it is pending. Each call is for the same.
+    #[inline(always)]
+    pub(crate) fn poll(
+        self: Pin<&mut Self>,
+        lock: &'a L,
+        request: L::Request,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), WaitError>> {
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
-        if matches!(this.stage, Stage::New) && this.lock.enter_at_once(this.request) {
-            this.stage = Stage::Ended;
+        if matches!(this.stage, Stage::New) && lock.enter_at_once(request) {
+            // It was new: nothing is dropped.
+            core::mem::forget(core::mem::replace(&mut this.stage, Stage::Ended));
             return Poll::Ready(Ok(()));
         }
-        this.poll_slow(context)
+        this.poll_slow(lock, request, context)
     }
 
     #[cold]
-    fn poll_slow(&mut self, context: &Context<'_>) -> Poll<Result<(), WaitError>> {
-        if matches!(self.stage, Stage::Ended) {
-            return Poll::Pending;
+    #[inline(never)]
+    fn poll_slow(
+        &mut self,
+        lock: &'a L,
+        request: L::Request,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), WaitError>> {
+        match &self.stage {
+            Stage::Ended => return Poll::Pending,
+            Stage::New if lock.enter_past_queue(request) => {
+                self.stage = Stage::Ended;
+                return Poll::Ready(Ok(()));
+            }
+            _ => {}
         }
-        if self.lock.is_full(self.request) {
+        if lock.is_full(request) {
             self.leave();
             return Poll::Ready(Err(WaitError::TooManyReaders));
         }
         // Of the program: before anything is changed.
         let waker = context.waker().clone();
-        let taken = match self.stage {
-            Stage::Queued(slot) if slot.is_here() => {
-                let Some(waiter) = &self.waiter else { unreachable!("queued without a waiter") };
-                let line = self.lock.line(slot);
-                let (mut wakes, mut more) = (FewWakes::new(), FewWakes::new());
-                let (taken, old) = line.with_queue(|q| {
-                    let now = PlatformOf::<L>::now();
-                    let old = waiter.task.polled(waker);
-                    if q.is_next(waiter) {
-                        line.miss_no_more(q);
-                    }
-                    if waiter.is_late() {
-                        waiter.task.comes_late(now);
-                        waiter.set_duty(Duty::Sleeps);
-                        line.recheck(q, Some(waiter), &mut wakes);
-                    }
-                    (line.look_as_task(q, waiter, now, &mut more), old)
-                });
-                wakes.wake_all();
-                more.wake_all();
-                survive(|| drop(old));
-                taken
-            }
+        let taken = match self.place() {
+            Some((place, slot)) => place.look(slot, waker),
             // Or in a slot of the parent of a fork, where nobody is.
-            _ => {
+            None => {
                 let arrived = PlatformOf::<L>::now();
                 let thread = PlatformOf::<L>::thread();
-                let task = Task { thread, arrived, waker };
-                self.waiter = Some(L::waiter(self.request, task));
+                let waiter = L::waiter(request, Task { thread, arrived, waker });
+                self.stage = Stage::Queued(Place { lock, slot: Cell::new(None), waiter });
                 // Not by `&mut`: that would be the only reference to the waiter.
-                let Some(waiter) = &self.waiter else { unreachable!("it was just made") };
+                let Stage::Queued(place) = &self.stage else { unreachable!("it was just made") };
                 // SAFETY: it stays there, as the future is pinned, until it is out of the queue.
-                match unsafe { queue_task(self.lock, self.request, waiter) } {
+                match unsafe { queue_task(lock, request, &place.waiter) } {
                     Polled::Acquired => true,
                     Polled::Queued(slot) => {
-                        self.stage = Stage::Queued(slot);
+                        place.slot.set(Some(slot));
                         false
                     }
                     Polled::Lacking => {
-                        self.retire();
+                        self.end(Stage::New);
                         // It is polled again when its runtime has let others run.
                         context.waker().wake_by_ref();
                         return Poll::Pending;
@@ -232,9 +239,14 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
         if !taken {
             return Poll::Pending;
         }
-        self.stage = Stage::Ended;
-        self.retire();
+        self.end(Stage::Ended);
         Poll::Ready(Ok(()))
+    }
+
+    /// Where it is queued, if it is.
+    fn place(&self) -> Option<(&Place<'a, L>, &'static SlotOf<L::W>)> {
+        let Stage::Queued(place) = &self.stage else { return None };
+        place.slot.get().filter(|slot| slot.is_here()).map(|slot| (place, slot))
     }
 
     /// Waits no longer, and stays pending.
@@ -244,32 +256,57 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
     }
 
     /// Leaves the queue, if it is there, without the lock.
+    #[cold]
+    #[inline(never)]
     fn leave(&mut self) {
-        let stage = core::mem::replace(&mut self.stage, Stage::Ended);
-        match (stage, &self.waiter) {
-            (Stage::Queued(slot), Some(waiter)) if slot.is_here() => {
-                let mut wakes = FewWakes::new();
-                let line = self.lock.line(slot);
-                line.with_queue(|q| line.leave(q, waiter, &mut wakes));
-                wakes.wake_all();
-            }
-            _ => {}
+        if let Some((place, slot)) = self.place() {
+            let mut wakes = FewWakes::new();
+            let line = place.lock.line(slot);
+            line.with_queue(|q| line.leave(q, &place.waiter, &mut wakes));
+            wakes.wake_all();
         }
-        self.retire();
+        self.end(Stage::Ended);
     }
 
-    /// The waiter, which is out of the queue, has no waker from here on.
-    fn retire(&self) {
-        if let Some(waker) = self.waiter.as_ref().and_then(|waiter| waiter.task.take_waker()) {
+    /// The waiter, if there is one, is out of the queue, and is not needed any more.
+    fn end(&mut self, stage: Stage<'a, L>) {
+        if let Stage::Queued(place) = &self.stage {
+            let waker = place.waiter.task.take_waker();
             survive(|| drop(waker));
         }
+        self.stage = stage;
+    }
+}
+
+impl<L: TaskLock> Place<'_, L> {
+    /// The task, which is polled and has this waker from here on, looks at the lock: whether it has it now.
+    fn look(&self, slot: &'static SlotOf<L::W>, waker: Waker) -> bool {
+        let (line, waiter) = (self.lock.line(slot), &self.waiter);
+        let (mut wakes, mut more) = (FewWakes::new(), FewWakes::new());
+        let (taken, old) = line.with_queue(|q| {
+            let now = PlatformOf::<L>::now();
+            let old = waiter.task.polled(waker);
+            if q.is_next(waiter) {
+                line.miss_no_more(q);
+            }
+            if waiter.is_late() {
+                waiter.task.comes_late(now);
+                waiter.set_duty(Duty::Sleeps);
+                line.recheck(q, Some(waiter), &mut wakes);
+            }
+            (line.look_as_task(q, waiter, now, &mut more), old)
+        });
+        wakes.wake_all();
+        more.wake_all();
+        survive(|| drop(old));
+        taken
     }
 }
 
 impl<L: TaskLock> Drop for Waiting<'_, L> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::New | Stage::Ended) {
+        if matches!(self.stage, Stage::Queued(_)) {
             self.leave();
         }
     }

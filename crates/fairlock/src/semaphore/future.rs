@@ -35,6 +35,10 @@ impl TaskLock for Semaphore {
         self.take(count)
     }
 
+    fn enter_past_queue(&self, _: u32) -> bool {
+        false
+    }
+
     /// It has a slot, or none is to be had.
     fn enter_odd(&self, _: Word, _: u32) -> bool {
         false
@@ -78,7 +82,7 @@ impl<'a> GivesUp for AcquireFuture<'a> {
         context: &mut Context<'_>,
     ) -> Poll<Result<SemaphorePermit<'a>, WaitError>> {
         let (semaphore, count) = (self.semaphore, self.count);
-        let polled = self.wait().poll(context);
+        let polled = self.wait().poll(semaphore, count, context);
         polled.map(|taken| taken.map(|()| SemaphorePermit { semaphore, count }))
     }
 
@@ -124,7 +128,7 @@ impl Semaphore {
     /// As [`acquire_many`](Self::acquire_many), for a task: see [`future`](crate::future).
     #[inline]
     pub fn acquire_many_async(&self, count: u32) -> AcquireFuture<'_> {
-        AcquireFuture { wait: Waiting::new(self, count), semaphore: self, count }
+        AcquireFuture { wait: Waiting::new(), semaphore: self, count }
     }
 
     /// As [`acquire_many_with`](Self::acquire_many_with), for a task: gives up as `wait` says; see

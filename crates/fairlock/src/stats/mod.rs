@@ -127,7 +127,7 @@ pub use registry::snapshot;
 pub use semaphore::{Permit, Semaphore};
 pub use snapshot::{Claim, Deadlock, LockStats, Longest, Now, SideStats, Snapshot, Stuck};
 #[cfg(feature = "async")]
-pub use task::{CountedFuture, PermitFuture};
+pub use task::PermitFuture;
 #[cfg(feature = "deadlock_detection")]
 pub(crate) use threads::{name_of, own_place};
 

@@ -12,160 +12,151 @@ use super::record::{Record, TaskWait};
 use super::semaphore::{Permit, Semaphore};
 use crate::Wait;
 use crate::deadlock::{self, HeldAs};
-use crate::future::{AcquireFuture, RawMutexAsync, RawRwLockAsync, sealed};
-use crate::lock::{GivesUp, LimitedFuture, not_too_many};
+use crate::future::{RawMutexAsync, RawRwLockAsync, sealed};
+use crate::lock::{GivesUp, LimitedFuture, Waiting, not_too_many};
 use crate::platform::Native;
 use crate::wait::WaitError;
 
-/// What another future takes, `F`, counted.
-pub struct CountedFuture<'a, F> {
-    wait: F,
+/// Another wait of a task, `W`, counted.
+pub struct Counted<'a, W> {
+    wait: W,
     counts: Counts<'a>,
 }
 
 /// What is known of the task.
 struct Counts<'a> {
-    name: &'static str,
-    /// None: statistics were off when the future was made.
-    record: Option<&'a Record>,
-    want: Want,
     at: Place,
-    stage: Stage,
+    stage: Stage<'a>,
 }
 
-enum Stage {
+enum Stage<'a> {
     New,
-    Waits(TaskWait),
+    Waits(&'a Record, Want, TaskWait),
     Ended,
 }
 
-impl Counts<'_> {
-    fn began(&mut self) {
-        if let (Some(record), Stage::New) = (self.record, &self.stage) {
-            self.stage = Stage::Waits(record.begin_task());
+impl<'a> Counts<'a> {
+    fn began(&mut self, record: Option<&'a Record>, want: Want) {
+        if let (Some(record), Stage::New) = (record, &self.stage) {
+            self.stage = Stage::Waits(record, want, record.begin_task());
         }
     }
 
-    fn ended(&mut self, taken: bool) {
-        let stage = core::mem::replace(&mut self.stage, Stage::Ended);
-        let Some(record) = self.record else { return };
-        match stage {
-            Stage::New => _ = record.attempt(self.want, self.at, || taken),
-            Stage::Waits(wait) => record.end_task(self.want, self.at, &wait, taken),
+    fn ended(&mut self, record: Option<&'a Record>, want: Want, taken: bool) {
+        match core::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::New => _ = record.map(|record| record.attempt(want, self.at, || taken)),
+            Stage::Waits(record, want, wait) => record.end_task(want, self.at, &wait, taken),
             Stage::Ended => {}
+        }
+    }
+
+    /// Without what was waited for.
+    fn gives_up(&mut self) {
+        if let Stage::Waits(record, want, wait) = core::mem::replace(&mut self.stage, Stage::Ended)
+        {
+            record.end_task(want, self.at, &wait, false);
         }
     }
 }
 
 impl Drop for Counts<'_> {
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Waits(_)) {
-            self.ended(false);
-        }
+        self.gives_up();
     }
 }
 
-impl<F> CountedFuture<'_, F> {
-    fn wait(self: Pin<&mut Self>) -> Pin<&mut F> {
+impl<W> Counted<'_, W> {
+    fn wait(self: Pin<&mut Self>) -> Pin<&mut W> {
         // SAFETY: it is pinned, as the whole is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 
-    fn counts(self: Pin<&mut Self>) -> &mut Self {
+    /// Gives up by `give_up`.
+    fn give_up(mut self: Pin<&mut Self>, give_up: impl FnOnce(Pin<&mut W>)) {
+        give_up(self.as_mut().wait());
         // SAFETY: only `counts` is changed through it, which nobody pins.
-        unsafe { self.get_unchecked_mut() }
-    }
-}
-
-impl<F: GivesUp> GivesUp for CountedFuture<'_, F> {
-    type Output = F::Output;
-
-    fn try_poll(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, WaitError>> {
-        let polled = self.as_mut().wait().try_poll(context);
-        let counts = &mut self.counts().counts;
-        match &polled {
-            Poll::Ready(taken) => counts.ended(taken.is_ok()),
-            Poll::Pending => counts.began(),
-        }
-        polled
-    }
-
-    fn give_up(mut self: Pin<&mut Self>) {
-        self.as_mut().wait().give_up();
-        self.counts().counts.ended(false);
-    }
-}
-
-impl<F> fmt::Debug for CountedFuture<'_, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountedFuture").field("name", &self.counts.name).finish_non_exhaustive()
+        unsafe { self.get_unchecked_mut() }.counts.gives_up();
     }
 }
 
 impl<R> Named<R> {
     #[track_caller]
-    fn counted<'a, F>(&'a self, want: Want, wait: F) -> CountedFuture<'a, F> {
-        let (at, record) = (Place::Line(Location::caller()), self.record());
-        let counts = Counts { name: self.name(), record, want, at, stage: Stage::New };
-        CountedFuture { wait, counts }
+    fn counted<W>(&self, wait: W) -> Counted<'_, W> {
+        let at = Place::Line(Location::caller());
+        Counted { wait, counts: Counts { at, stage: Stage::New } }
+    }
+
+    /// Polls the wait by `poll`.
+    fn poll_counted<'a, W>(
+        &'a self,
+        mut counted: Pin<&mut Counted<'a, W>>,
+        want: Want,
+        poll: impl FnOnce(&'a R, Pin<&mut W>) -> Poll<Result<(), WaitError>>,
+    ) -> Poll<Result<(), WaitError>> {
+        let polled = poll(self.inner(), counted.as_mut().wait());
+        // SAFETY: only `counts` is changed through it, which nobody pins.
+        let counts = unsafe { &mut counted.get_unchecked_mut().counts };
+        match &polled {
+            Poll::Ready(taken) => counts.ended(self.record(), want, taken.is_ok()),
+            Poll::Pending => counts.began(self.record(), want),
+        }
+        polled
     }
 }
 
 impl<R: sealed::Sealed> sealed::Sealed for Named<R> {
+    type Waiting<'a>
+        = Counted<'a, R::Waiting<'a>>
+    where
+        R: 'a;
+
+    #[track_caller]
+    fn waiting(&self) -> Self::Waiting<'_> {
+        self.counted(self.inner().waiting())
+    }
+
+    #[allow(private_interfaces, reason = "as there")]
+    fn poll_for<'a>(
+        &'a self,
+        waiting: Pin<&mut Self::Waiting<'a>>,
+        mode: HeldAs,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), WaitError>> {
+        let want = match mode {
+            HeldAs::Shared => Want::Read,
+            HeldAs::Recursive => Want::Recursive,
+            HeldAs::Upgradable => Want::Upgradable,
+            HeldAs::Exclusive => Want::Write,
+        };
+        self.poll_counted(waiting, want, |inner, wait| inner.poll_for(wait, mode, context))
+    }
+
+    fn give_up(waiting: Pin<&mut Self::Waiting<'_>>) {
+        waiting.give_up(R::give_up);
+    }
+
     #[allow(private_interfaces, reason = "as there")]
     fn acquired(&self, mode: HeldAs) {
         deadlock::named(self.name(), || self.inner().acquired(mode));
     }
 }
 
-impl<R: RawMutexAsync> RawMutexAsync for Named<R> {
-    type Acquire<'a>
-        = CountedFuture<'a, R::Acquire<'a>>
-    where
-        R: 'a;
-
-    #[track_caller]
-    fn lock_async(&self) -> Self::Acquire<'_> {
-        self.counted(Want::Write, self.inner().lock_async())
-    }
-}
+impl<R: RawMutexAsync> RawMutexAsync for Named<R> {}
 
 impl<R: RawRwLockAsync> RawRwLockAsync for Named<R> {
     type On = R::On;
-    type Acquire<'a>
-        = CountedFuture<'a, R::Acquire<'a>>
-    where
-        R: 'a;
-
-    #[track_caller]
-    fn read_async(&self) -> Self::Acquire<'_> {
-        self.counted(Want::Read, self.inner().read_async())
-    }
-
-    #[track_caller]
-    fn upgradable_read_async(&self) -> Self::Acquire<'_> {
-        self.counted(Want::Upgradable, self.inner().upgradable_read_async())
-    }
-
-    #[track_caller]
-    fn write_async(&self) -> Self::Acquire<'_> {
-        self.counted(Want::Write, self.inner().write_async())
-    }
 }
 
 /// Takes permits of a [`Semaphore`] with a name: see [`Semaphore::acquire_async`].
 #[must_use = "it takes permits when it is polled"]
 pub struct PermitFuture<'a> {
-    wait: CountedFuture<'a, AcquireFuture<'a>>,
+    wait: Counted<'a, Waiting<'a, crate::Semaphore>>,
     semaphore: &'a Semaphore,
     count: u32,
 }
 
 impl<'a> PermitFuture<'a> {
-    fn wait(self: Pin<&mut Self>) -> Pin<&mut CountedFuture<'a, AcquireFuture<'a>>> {
+    fn wait(self: Pin<&mut Self>) -> Pin<&mut Counted<'a, Waiting<'a, crate::Semaphore>>> {
         // SAFETY: it is pinned, as the whole is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
@@ -179,14 +170,13 @@ impl<'a> GivesUp for PermitFuture<'a> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Permit<'a>, WaitError>> {
         let (semaphore, count) = (self.semaphore, self.count);
-        self.wait().try_poll(context).map_ok(|permit| {
-            core::mem::forget(permit);
-            Permit { semaphore, count }
-        })
+        let poll = |inner, wait: Pin<&mut Waiting<'a, _>>| wait.poll(inner, count, context);
+        let polled = semaphore.poll_counted(self.wait(), Want::Permits, poll);
+        polled.map_ok(|()| Permit { semaphore, count })
     }
 
     fn give_up(self: Pin<&mut Self>) {
-        self.wait().give_up();
+        self.wait().give_up(Waiting::give_up);
     }
 }
 
@@ -214,8 +204,7 @@ impl Semaphore {
     /// As [`Semaphore::acquire_many_async`](crate::Semaphore::acquire_many_async).
     #[track_caller]
     pub fn acquire_many_async(&self, count: u32) -> PermitFuture<'_> {
-        let wait = self.counted(Want::Permits, self.inner().acquire_many_async(count));
-        PermitFuture { wait, semaphore: self, count }
+        PermitFuture { wait: self.counted(Waiting::new()), semaphore: self, count }
     }
 
     /// As [`Semaphore::acquire_many_async_with`](crate::Semaphore::acquire_many_async_with).
