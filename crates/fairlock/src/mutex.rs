@@ -99,9 +99,19 @@ pub trait RawMutexExt: lock_api::RawMutex + sealed::Sealed {
     fn lock_with(&self, wait: Wait<'_>) -> Result<(), WaitError>;
     #[doc(hidden)]
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
-    /// The holder calls `pause` with the lock itself; `pause` releases the lock and takes it again.
+    /// What is noted while the holder is without the lock, for a condition variable.
     #[doc(hidden)]
-    fn pause<T>(&self, pause: impl FnOnce(&RawMutex) -> T) -> T;
+    type Pause<'a>
+    where
+        Self: 'a;
+    /// The holder is about to release the lock, and to take it again.
+    #[doc(hidden)]
+    fn pause(&self) -> Self::Pause<'_>;
+    /// It has taken it again.
+    #[doc(hidden)]
+    fn resume(pause: Self::Pause<'_>);
+    #[doc(hidden)]
+    fn unnamed(&self) -> &RawMutex;
 }
 
 pub(crate) mod sealed {
@@ -122,9 +132,17 @@ impl RawMutexExt for RawMutex {
         self.0.planned_wait_ns(waiters_ahead)
     }
 
-    #[inline]
-    fn pause<T>(&self, pause: impl FnOnce(&RawMutex) -> T) -> T {
-        pause(self)
+    type Pause<'a> = ();
+
+    #[inline(always)]
+    fn pause(&self) {}
+
+    #[inline(always)]
+    fn resume((): ()) {}
+
+    #[inline(always)]
+    fn unnamed(&self) -> &RawMutex {
+        self
     }
 }
 

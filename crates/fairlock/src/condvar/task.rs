@@ -114,6 +114,12 @@ impl<P: PooledPlatform> WordCondvar<P> {
 }
 
 impl<P: PooledPlatform> RawWaitFuture<'_, P> {
+    /// It was not polled yet, and holds the mutex.
+    #[cfg(all(feature = "std", not(fairlock_loom)))] // as below
+    pub(crate) fn holds(&self) -> bool {
+        self.stage == Stage::Holds
+    }
+
     /// Waits no longer, if it was not polled yet: then the caller holds the mutex.
     #[cfg(all(feature = "std", not(fairlock_loom)))] // what has a guard
     pub(crate) fn take_back(self: Pin<&mut Self>) -> bool {

@@ -135,8 +135,12 @@ impl Condvar {
     /// Releases the mutex, waits for a notification, and takes the mutex again.
     #[inline]
     pub fn wait<R: RawMutexExt, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
+        // SAFETY: a look at the lock releases nothing.
+        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
+        let pause = mutex.pause();
         // SAFETY: the guard, which nobody else uses meanwhile, holds the mutex.
-        unsafe { MutexGuard::mutex(guard).raw().pause(|mutex| self.0.wait(mutex)) }
+        unsafe { self.0.wait(mutex.unnamed()) };
+        R::resume(pause);
     }
 
     /// As [`wait`](Self::wait), but at most until `deadline`; then it takes the mutex again, which
@@ -283,8 +287,13 @@ impl CondvarExt for Condvar {
         guard: &mut MutexGuard<'_, R, T>,
         wait: Wait<'_>,
     ) -> Result<(), WaitError> {
+        // SAFETY: a look at the lock releases nothing.
+        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
+        let pause = mutex.pause();
         // SAFETY: the guard holds the mutex, and nobody looks at what that guards before the wait
         // returns, as the guard is borrowed.
-        unsafe { MutexGuard::mutex(guard).raw().pause(|mutex| self.0.wait_with(mutex, wait)) }
+        let notified = unsafe { self.0.wait_with(mutex.unnamed(), wait) };
+        R::resume(pause);
+        notified
     }
 }

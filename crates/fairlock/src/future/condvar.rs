@@ -5,54 +5,74 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
+use lock_api::{Mutex, MutexGuard};
+
+use super::RawMutexAsync;
 use crate::condvar::RawWaitFuture;
 use crate::deadlock::{self, HeldAs};
 use crate::lock::Limit;
 use crate::platform::Native;
 use crate::wait::WaitError;
-use crate::{Condvar, Mutex, MutexGuard, Wait};
+use crate::{Condvar, RawMutex, Wait};
 
 /// Waits for a notification, and takes the mutex again: see [`Condvar::wait_async`].
 #[must_use = "it waits when it is polled; dropped before, it releases the mutex"]
-pub struct WaitFuture<'a, T: ?Sized> {
+pub struct WaitFuture<'a, T: ?Sized, R: RawMutexAsync + 'a = RawMutex> {
     wait: RawWaitFuture<'a, Native>,
-    mutex: &'a Mutex<T>,
+    mutex: &'a Mutex<R, T>,
+    /// While it is without the mutex.
+    pause: Option<R::Pause<'a>>,
 }
 
-impl<'a, T: ?Sized> WaitFuture<'a, T> {
+impl<'a, T: ?Sized, R: RawMutexAsync> WaitFuture<'a, T, R> {
+    /// # Safety
+    /// The future holds the mutex, and does not any more.
+    unsafe fn guard(self: Pin<&mut Self>) -> MutexGuard<'a, R, T> {
+        let mutex = self.mutex;
+        // SAFETY: `pause` is not pinned.
+        let pause = unsafe { self.get_unchecked_mut() }.pause.take();
+        pause.into_iter().for_each(R::resume);
+        // SAFETY: a look at the lock releases nothing.
+        unsafe { mutex.raw() }.acquired(HeldAs::Exclusive);
+        // SAFETY: the caller's promise.
+        unsafe { mutex.make_guard_unchecked() }
+    }
+
     fn wait(self: Pin<&mut Self>) -> Pin<&mut RawWaitFuture<'a, Native>> {
         // SAFETY: it is pinned, as the whole is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 
-    /// # Safety
-    /// The mutex was just taken, for this guard alone.
-    unsafe fn guard(mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
-        // SAFETY: a look at the lock releases nothing.
-        deadlock::acquired(unsafe { mutex.raw() }.id(), HeldAs::Exclusive);
-        // SAFETY: the caller's promise.
-        unsafe { mutex.make_guard_unchecked() }
-    }
-
     /// The guard of a future that was not polled yet.
-    fn take_back(self: Pin<&mut Self>) -> Option<MutexGuard<'a, T>> {
-        let mutex = self.mutex;
+    fn take_back(mut self: Pin<&mut Self>) -> Option<MutexGuard<'a, R, T>> {
         // SAFETY: the future has held it, and does not any more.
-        self.wait().take_back().then(|| unsafe { Self::guard(mutex) })
+        self.as_mut().wait().take_back().then(|| unsafe { self.guard() })
     }
 }
 
-impl<'a, T: ?Sized> Future for WaitFuture<'a, T> {
-    type Output = MutexGuard<'a, T>;
+impl<'a, T: ?Sized, R: RawMutexAsync> Future for WaitFuture<'a, T, R> {
+    type Output = MutexGuard<'a, R, T>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'a, T>> {
-        let mutex = self.mutex;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'a, R, T>> {
+        if self.wait.holds() {
+            // SAFETY: `pause` is not pinned.
+            let this = unsafe { self.as_mut().get_unchecked_mut() };
+            // SAFETY: a look at the lock releases nothing.
+            this.pause.get_or_insert_with(|| unsafe { this.mutex.raw() }.pause());
+        }
         // SAFETY: taken by the poll that is ready.
-        self.wait().poll(context).map(|()| unsafe { Self::guard(mutex) })
+        self.as_mut().wait().poll(context).map(|()| unsafe { self.guard() })
     }
 }
 
-impl<T: ?Sized> fmt::Debug for WaitFuture<'_, T> {
+impl<T: ?Sized, R: RawMutexAsync> Drop for WaitFuture<'_, T, R> {
+    fn drop(&mut self) {
+        // SAFETY: it is not moved any more.
+        drop(unsafe { Pin::new_unchecked(self) }.take_back());
+    }
+}
+
+impl<T: ?Sized, R: RawMutexAsync> fmt::Debug for WaitFuture<'_, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitFuture").finish_non_exhaustive()
     }
@@ -60,14 +80,14 @@ impl<T: ?Sized> fmt::Debug for WaitFuture<'_, T> {
 
 /// Waits for a notification until its [`Wait`] ends, and takes the mutex again: see [`Condvar::wait_async_with`].
 #[must_use = "it waits when it is polled; dropped before, it releases the mutex"]
-pub struct WaitWithFuture<'a, T: ?Sized> {
-    wait: WaitFuture<'a, T>,
+pub struct WaitWithFuture<'a, T: ?Sized, R: RawMutexAsync + 'a = RawMutex> {
+    wait: WaitFuture<'a, T, R>,
     limit: Limit<'a, Native>,
     ended: Option<WaitError>,
 }
 
-impl<'a, T: ?Sized> Future for WaitWithFuture<'a, T> {
-    type Output = (MutexGuard<'a, T>, Result<(), WaitError>);
+impl<'a, T: ?Sized, R: RawMutexAsync> Future for WaitWithFuture<'a, T, R> {
+    type Output = (MutexGuard<'a, R, T>, Result<(), WaitError>);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: nothing is moved out of it; both are pinned, as the whole is.
@@ -91,7 +111,7 @@ impl<'a, T: ?Sized> Future for WaitWithFuture<'a, T> {
     }
 }
 
-impl<T: ?Sized> fmt::Debug for WaitWithFuture<'_, T> {
+impl<T: ?Sized, R: RawMutexAsync> fmt::Debug for WaitWithFuture<'_, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitWithFuture").finish_non_exhaustive()
     }
@@ -99,16 +119,18 @@ impl<T: ?Sized> fmt::Debug for WaitWithFuture<'_, T> {
 
 /// Waits while a condition holds: see [`Condvar::wait_while_async`].
 #[must_use = "it waits when it is polled; dropped before, it releases the mutex"]
-pub struct WaitWhileFuture<'a, T: ?Sized, F> {
+pub struct WaitWhileFuture<'a, T: ?Sized, F, R: RawMutexAsync + 'a = RawMutex> {
     condvar: &'a Condvar,
-    wait: WaitFuture<'a, T>,
+    wait: WaitFuture<'a, T, R>,
     condition: F,
 }
 
-impl<'a, T: ?Sized, F: FnMut(&mut T) -> bool> Future for WaitWhileFuture<'a, T, F> {
-    type Output = MutexGuard<'a, T>;
+impl<'a, T: ?Sized, F: FnMut(&mut T) -> bool, R: RawMutexAsync> Future
+    for WaitWhileFuture<'a, T, F, R>
+{
+    type Output = MutexGuard<'a, R, T>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'a, T>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'a, R, T>> {
         // SAFETY: `wait` is not moved; nobody pins the condition.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: it is pinned, as the whole is.
@@ -125,7 +147,7 @@ impl<'a, T: ?Sized, F: FnMut(&mut T) -> bool> Future for WaitWhileFuture<'a, T, 
     }
 }
 
-impl<T: ?Sized, F> fmt::Debug for WaitWhileFuture<'_, T, F> {
+impl<T: ?Sized, F, R: RawMutexAsync> fmt::Debug for WaitWhileFuture<'_, T, F, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitWhileFuture").finish_non_exhaustive()
     }
@@ -136,7 +158,7 @@ impl Condvar {
     /// notified and holds the mutex again. It takes the mutex as [`lock_async`](crate::MutexAsyncExt::lock_async) does. Threads
     /// and tasks wait in one queue. Another thread or task may have changed the condition first, so check it again.
     ///
-    /// The future is `Send` where the data is: it holds no guard.
+    /// The mutex may have a [name](crate::stats::Mutex). The future is `Send` where the data is: it holds no guard.
     ///
     /// # Cancel safety
     /// A future that is dropped before it is ready leaves nothing behind, and does not hold the mutex. If
@@ -159,15 +181,18 @@ impl Condvar {
     /// assert!(CHANGED.notify_one());
     /// assert!(wait.poll(&mut context).map(|count| *count == 1).is_ready());
     /// ```
-    pub fn wait_async<'a, T: ?Sized>(&'a self, guard: MutexGuard<'a, T>) -> WaitFuture<'a, T> {
+    pub fn wait_async<'a, T: ?Sized, R: RawMutexAsync>(
+        &'a self,
+        guard: MutexGuard<'a, R, T>,
+    ) -> WaitFuture<'a, T, R> {
         let mutex = MutexGuard::mutex(&guard);
         core::mem::forget(guard);
         // SAFETY: the guard, which is gone, held the mutex.
-        let raw = unsafe { mutex.raw() };
+        let raw = unsafe { mutex.raw() }.unnamed();
         // Here, on the thread that is known to hold it.
         deadlock::releases(raw.id(), HeldAs::Exclusive);
         // SAFETY: as above.
-        WaitFuture { wait: unsafe { self.0.word().wait_async(raw.raw()) }, mutex }
+        WaitFuture { wait: unsafe { self.0.word().wait_async(raw.raw()) }, mutex, pause: None }
     }
 
     /// As [`wait_with`](crate::CondvarExt::wait_with), for a task: as [`wait_async`](Self::wait_async), but gives up as `wait`
@@ -191,11 +216,11 @@ impl Condvar {
     /// let Poll::Ready((count, ended)) = wait.poll(&mut context) else { unreachable!() };
     /// assert_eq!((*count, ended), (0, Err(WaitError::Cancelled)));
     /// ```
-    pub fn wait_async_with<'a, T: ?Sized>(
+    pub fn wait_async_with<'a, T: ?Sized, R: RawMutexAsync>(
         &'a self,
-        guard: MutexGuard<'a, T>,
+        guard: MutexGuard<'a, R, T>,
         wait: Wait<'a>,
-    ) -> WaitWithFuture<'a, T> {
+    ) -> WaitWithFuture<'a, T, R> {
         WaitWithFuture { wait: self.wait_async(guard), limit: Limit::new(wait), ended: None }
     }
 
@@ -226,11 +251,11 @@ impl Condvar {
     /// assert!(CHANGED.notify_one());
     /// assert_eq!(task.poll(&mut context), Poll::Ready(()));
     /// ```
-    pub fn wait_while_async<'a, T: ?Sized, F: FnMut(&mut T) -> bool>(
+    pub fn wait_while_async<'a, T: ?Sized, F: FnMut(&mut T) -> bool, R: RawMutexAsync>(
         &'a self,
-        guard: MutexGuard<'a, T>,
+        guard: MutexGuard<'a, R, T>,
         condition: F,
-    ) -> WaitWhileFuture<'a, T, F> {
+    ) -> WaitWhileFuture<'a, T, F, R> {
         WaitWhileFuture { condvar: self, wait: self.wait_async(guard), condition }
     }
 }

@@ -65,8 +65,7 @@
 //! # Tasks
 //!
 //! With the feature `async`, acquisitions and waits of tasks are counted and timed as those of threads. While a task waits it is not
-//! among those that [wait](SideStats::waiting), and no deadlock through it is found: no thread waits. A mutex with a name has no
-//! `wait_async`.
+//! among those that [wait](SideStats::waiting), and no deadlock through it is found: no thread waits.
 //!
 //! # What it costs
 //!

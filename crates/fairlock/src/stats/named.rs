@@ -11,7 +11,7 @@ use lock_api::{
 };
 
 use super::place::{Access, Place, Want};
-use super::record::Record;
+use super::record::{Pause, Record};
 use super::registry::{Statistics, kept};
 use crate::deadlock;
 use crate::events::EventCounts;
@@ -255,11 +255,22 @@ impl<R: RawMutexExt> RawMutexExt for Named<R> {
         self.0.planned_wait_ns(waiters_ahead)
     }
 
-    fn pause<T>(&self, pause: impl FnOnce(&crate::RawMutex) -> T) -> T {
-        match self.2.get() {
-            None => self.0.pause(pause),
-            Some(record) => record.pause(|| self.0.pause(pause)),
-        }
+    type Pause<'a>
+        = (Option<Pause<'a>>, R::Pause<'a>)
+    where
+        R: 'a;
+
+    fn pause(&self) -> Self::Pause<'_> {
+        (self.2.get().map(Pause::new), self.0.pause())
+    }
+
+    fn resume((pause, inner): Self::Pause<'_>) {
+        R::resume(inner);
+        pause.into_iter().for_each(Pause::end);
+    }
+
+    fn unnamed(&self) -> &crate::RawMutex {
+        self.0.unnamed()
     }
 }
 

@@ -402,18 +402,9 @@ impl Record {
 
     /// The writer is without the lock during `pause`, for a condition variable, and holds it again after.
     pub fn pause<R>(&self, pause: impl FnOnce() -> R) -> R {
-        let began = Native::now();
-        let ended = self.end(&self.writer, Access::Write, began).map(|(ended, _)| ended);
+        let without = Pause::new(self);
         let result = pause();
-        let now = Native::now();
-        let waited = now.saturating_sub(began);
-        if is_collecting() && self.conditions.add(waited) {
-            self.longest_condition.put(waited, now, ended.as_ref().and_then(|ended| ended.at));
-        }
-        self.writer.set_by(own_place(), false);
-        if let Some(ended) = ended {
-            self.writer.resume(Want::Write, ended, Some(now));
-        }
+        without.end();
         result
     }
 
@@ -525,6 +516,54 @@ impl Record {
             writes: self.side(Access::Write).stats(self.count_writes()),
             conditions: self.conditions.times(),
             longest_condition: self.longest_condition.get(),
+        }
+    }
+}
+
+/// The writer is without the lock, for a condition variable. A task may not take it again: then this is dropped.
+pub struct Pause<'a> {
+    record: &'a Record,
+    began: u64,
+    /// The hold that goes on afterwards, and for how long it had lasted.
+    hold: Option<(Ended, u64)>,
+}
+
+impl<'a> Pause<'a> {
+    pub(super) fn new(record: &'a Record) -> Self {
+        let began = Native::now();
+        Self { record, began, hold: record.end(&record.writer, Access::Write, began) }
+    }
+
+    /// The calling thread is the writer again.
+    pub(super) fn end(mut self) {
+        let (hold, writer) = (self.hold.take(), &self.record.writer);
+        let at = hold.as_ref().and_then(|(ended, _)| ended.at);
+        let now = self.count(at);
+        writer.set_by(own_place(), false);
+        if let Some((ended, _)) = hold {
+            writer.resume(Want::Write, ended, Some(now));
+        }
+        core::mem::forget(self);
+    }
+
+    /// Counts the wait of a hold that began there; returns the time.
+    fn count(&self, at: Option<Place>) -> u64 {
+        let (record, now) = (self.record, Native::now());
+        let waited = now.saturating_sub(self.began);
+        if is_collecting() && record.conditions.add(waited) {
+            record.longest_condition.put(waited, now, at);
+        }
+        now
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        let hold = self.hold.take();
+        self.count(hold.as_ref().and_then(|(ended, _)| ended.at));
+        if let Some((Ended { told: Some(mut told), .. }, held)) = hold {
+            told.held = Some(Duration::from_nanos(held));
+            told.tell();
         }
     }
 }

@@ -5,7 +5,9 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use fairlock::stats::{self, NamedExt, Place, SideStats};
-use fairlock::{CancelToken, Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, Semaphore, Wait};
+use fairlock::{
+    CancelToken, Condvar, Mutex, MutexAsyncExt, RwLock, RwLockAsyncExt, Semaphore, Wait, WaitError,
+};
 use fairlock_testing::until;
 
 use crate::executor::{Counter, block_on, poll};
@@ -100,4 +102,51 @@ fn futures_of_named_locks_are_send() {
     check(&mutex.lock_async());
     check(&lock.write_async_with(Wait::FOREVER));
     check(&semaphore.acquire_async());
+    check(&Condvar::new().wait_async(mutex.lock()));
+}
+
+#[test]
+fn a_task_with_a_named_mutex_waits_for_a_notification() {
+    let (mutex, changed) = (Mutex::named("tasks, notified", 0), Condvar::new());
+    let held = || sides("tasks, notified")[1].held_now.len();
+    let mut future = Box::pin(changed.wait_async(mutex.lock()));
+    assert_eq!(held(), 1);
+    assert!(poll(&mut future, Waker::noop()).is_pending());
+    assert_eq!((held(), mutex.is_locked()), (0, false));
+    *mutex.lock() += 1;
+    assert!(changed.notify_one());
+    let Poll::Ready(guard) = poll(&mut future, Waker::noop()) else { panic!("it was notified") };
+    assert_eq!((*guard, held()), (1, 1));
+    drop(guard);
+    assert!(poll(&mut future, Waker::noop()).is_pending());
+    let now = stats::snapshot();
+    let stats = now.get("tasks, notified").unwrap();
+    assert_eq!((stats.conditions.count, stats.writes.acquisitions, held()), (1, 2, 0));
+}
+
+/// Not polled; while it waits; and notified. And by a token.
+#[test]
+fn a_wait_for_a_notification_that_ends_without_one_counts() {
+    let (mutex, changed) = (Mutex::named("tasks, not notified", 0), Condvar::new());
+    let waits = || stats::snapshot().get("tasks, not notified").unwrap().conditions.count;
+    drop(changed.wait_async(mutex.lock()));
+    assert_eq!((mutex.is_locked(), waits()), (false, 0));
+    for notified in [false, true] {
+        let mut future = Box::pin(changed.wait_async(mutex.lock()));
+        assert!(poll(&mut future, Waker::noop()).is_pending());
+        assert_eq!(notified && changed.notify_one(), notified);
+        drop(future);
+    }
+    assert_eq!(waits(), 2);
+    let token = CancelToken::new();
+    token.cancel();
+    let wait = Wait::FOREVER.cancellable(&token);
+    let (guard, ended) = block_on(changed.wait_async_with(mutex.lock(), wait));
+    assert_eq!((ended, waits()), (Err(WaitError::Cancelled), 3));
+    // There is nothing to wait for.
+    let guard = block_on(changed.wait_while_async(guard, |count| *count > 0));
+    assert_eq!(sides("tasks, not notified")[1].held_now.len(), 1);
+    drop(guard);
+    assert_eq!((mutex.is_locked(), waits()), (false, 3));
+    assert!(sides("tasks, not notified")[1].held_now.is_empty());
 }
