@@ -29,7 +29,7 @@ use super::{Now, SideStats, Times};
 /// | `fairlock_wait_seconds_total` | gauge, as counters of `metrics` have no fractions | of waits that have ended |
 /// | `fairlock_wait_seconds` | gauge | since the start, with the label `quantile`: 0.5, 0.99, 0.999, 1 |
 /// | `fairlock_hold_seconds` | gauge | the same, of [samples](SideStats::held) |
-/// | `fairlock_waiting` | gauge | threads that wait now |
+/// | `fairlock_waiting` | gauge | threads and tasks that wait now |
 /// | `fairlock_waiting_seconds` | gauge | how long the first of them has waited; 0: none does |
 /// | `fairlock_held_now_seconds` | gauge | how long the lock has been [held by now](SideStats::held_now), at most; 0: by nobody, or not timed |
 /// | `fairlock_condition_waits_total` | counter | [waits for a condition variable](LockStats::conditions); without `access` |
@@ -78,7 +78,7 @@ fn describe() {
     gauge!("fairlock_wait_seconds_total", Seconds, "Time in waits that have ended");
     gauge!("fairlock_wait_seconds", Seconds, "Waits since the start, by quantile");
     gauge!("fairlock_hold_seconds", Seconds, "Holds since the start, by quantile, from samples");
-    gauge!("fairlock_waiting", "Threads that wait now");
+    gauge!("fairlock_waiting", "Threads and tasks that wait now");
     gauge!("fairlock_waiting_seconds", Seconds, "How long the first of them has waited by now");
     gauge!("fairlock_held_now_seconds", Seconds, "How long the lock has been held by now");
     counter!("fairlock_condition_waits_total", "Waits for a condition variable with the mutex");

@@ -59,6 +59,9 @@ pub(super) struct Waits {
     pub(super) can_end: bool,
 }
 
+/// A wait that others see: whose, by its place; which; and from where.
+pub(super) type Seen = (usize, Waits, Option<Place>);
+
 impl Waits {
     /// Never zero.
     fn encode(self) -> u64 {

@@ -64,8 +64,8 @@
 //!
 //! # Tasks
 //!
-//! With the feature `async`, acquisitions and waits of tasks are counted and timed as those of threads. While a task waits it is not
-//! among those that [wait](SideStats::waiting), and no deadlock through it is found: no thread waits.
+//! With the feature `async`, acquisitions and waits of tasks are counted and timed as those of threads. A task is among those that
+//! [wait](SideStats::waiting), with the thread that has polled it last. No deadlock through it is found: no thread waits.
 //!
 //! # What it costs
 //!
@@ -107,6 +107,8 @@ mod sums;
 #[cfg(feature = "async")]
 mod task;
 mod threads;
+#[cfg(feature = "async")]
+mod waiting;
 
 pub use collecting::set_collecting;
 #[cfg(any(feature = "metrics", feature = "tracing"))]

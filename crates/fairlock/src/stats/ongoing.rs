@@ -75,12 +75,21 @@ impl<'a> Ongoing<'a> {
         };
         for Wait { lock, thread, wait, at } in &self.waits {
             let time = Some(self.since(wait.since));
-            let now = Now { time, thread: name_of(*thread), at: *at, name: None };
+            let now = Now { time, thread: name_of(*thread), is_task: false, at: *at, name: None };
             of_side(stats, *lock, wait.want.access(), true, now);
+        }
+        #[cfg(feature = "async")]
+        for (lock, record) in self.records.iter().enumerate() {
+            for (polled_by, wait, at) in record.waits_of_tasks() {
+                let time = Some(self.since(wait.since));
+                let now = Now { time, thread: name_of(polled_by), is_task: true, at, name: None };
+                of_side(stats, lock, wait.want.access(), true, now);
+            }
         }
         for Held { lock, thread, access, hold } in &self.holds {
             let time = self.records[*lock].lasts(hold, self.now);
-            let now = Now { time, thread: name_of(*thread), at: hold.at, name: None };
+            let thread = name_of(*thread);
+            let now = Now { time, thread, is_task: false, at: hold.at, name: None };
             of_side(stats, *lock, *access, false, now);
         }
         for stats in stats {

@@ -10,12 +10,14 @@ use std::vec::Vec;
 
 use super::collecting::is_collecting;
 use super::histogram::Histogram;
-use super::hold::{Ended, Hold, Holds, Timed, Waits};
+use super::hold::{Ended, Hold, Holds, Seen, Timed, Waits};
 use super::long_wait::{self, Holder, LongWait};
 use super::place::{Access, Place, Want};
 use super::places::Places;
 use super::snapshot::{LockStats, Longest, SideStats};
 use super::threads::{name_of, number_of, own_place};
+#[cfg(feature = "async")]
+use super::waiting::{TaskNote, WaitingTasks};
 use crate::platform::{Native, System};
 
 /// The statistics of one lock while it lives.
@@ -38,6 +40,8 @@ pub struct Record {
     /// Times without the mutex, for a condition variable.
     conditions: Histogram,
     longest_condition: LongestSlot,
+    #[cfg(feature = "async")]
+    tasks: WaitingTasks,
 }
 
 /// What those that wait write, and all look at. The processor's own atomics, all relaxed but for
@@ -80,7 +84,10 @@ struct Arrival {
 
 /// The wait of a task that has not ended.
 #[cfg(feature = "async")]
-pub(super) struct TaskWait(Arrival);
+pub(super) struct TaskWait {
+    arrival: Arrival,
+    pub(super) note: TaskNote,
+}
 
 impl Record {
     pub(super) fn new(number: u64, name: &str) -> Self {
@@ -100,6 +107,8 @@ impl Record {
             sides: array::from_fn(|_| Box::new(Side::new())),
             conditions: Histogram::new(),
             longest_condition: LongestSlot::default(),
+            #[cfg(feature = "async")]
+            tasks: WaitingTasks::new(),
         }
     }
 
@@ -183,19 +192,35 @@ impl Record {
         }
     }
 
-    /// A task begins to wait.
+    /// A task begins to wait. Its wait is to be [listed](Self::list_task) when it is where it stays.
     #[cfg(feature = "async")]
     #[cold]
-    pub(super) fn begin_task(&self) -> TaskWait {
-        TaskWait(self.arrive_unnoted())
+    pub(super) fn begin_task(&self, want: Want, at: Place) -> TaskWait {
+        let arrival = self.arrive_unnoted();
+        let note = TaskNote::new(Waits { since: arrival.began, want, can_end: true }, at);
+        TaskWait { arrival, note }
+    }
+
+    /// # Safety
+    /// It is not listed, and stays where it is until it is [ended](Self::end_task).
+    #[cfg(feature = "async")]
+    pub(super) unsafe fn list_task(&self, wait: &TaskWait) {
+        // SAFETY: the caller's promise.
+        unsafe { self.tasks.add(&wait.note) };
     }
 
     /// The wait of a task ends, with the lock or without.
+    ///
+    /// # Safety
+    /// It is listed here.
     #[cfg(feature = "async")]
     #[cold]
-    pub(super) fn end_task(&self, want: Want, at: Place, wait: &TaskWait, taken: bool) {
-        let ended = self.depart_unnoted(want.access(), at, &wait.0, taken);
-        self.waited(want, at, &wait.0, ended, taken);
+    pub(super) unsafe fn end_task(&self, wait: &TaskWait, taken: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.tasks.remove(&wait.note) };
+        let TaskWait { arrival, note: TaskNote { wait: Waits { want, .. }, at, .. } } = wait;
+        let ended = self.depart_unnoted(want.access(), *at, arrival, taken);
+        self.waited(*want, *at, arrival, ended, taken);
     }
 
     /// The holder, an upgradable reader, becomes the writer: by `attempt`, or else by `wait`, which
@@ -435,21 +460,29 @@ impl Record {
             return;
         }
         let now = Native::now();
-        for (place, wait, at) in self.waits() {
+        let is_long = |wait: &Waits| long_wait::is_long(now.saturating_sub(wait.since));
+        let mut long = self.waits();
+        long.retain(|(place, wait, _)| is_long(wait) && self.readers.is_to_tell(*place, *wait));
+        #[cfg(feature = "async")]
+        long.extend(self.tasks.to_tell(is_long));
+        for (place, wait, at) in long {
             let waited = now.saturating_sub(wait.since);
-            if long_wait::is_long(waited) && self.readers.is_to_tell(place, wait) {
-                let holder = self
-                    .holder()
-                    .map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
-                let (access, thread) = (wait.want.access(), name_of(place));
-                let told = self.long_wait(access, waited, thread, at, holder);
-                LongWait { ongoing: true, ..told }.tell();
-            }
+            let holder =
+                self.holder().map(|(by, hold)| Holder::new(name_of(by), hold.at, hold.began, now));
+            let (access, thread) = (wait.want.access(), name_of(place));
+            let told = self.long_wait(access, waited, thread, at, holder);
+            LongWait { ongoing: true, ..told }.tell();
         }
     }
 
-    /// Waits that have not ended: whose, by its place; which; and from where.
-    pub(super) fn waits(&self) -> Vec<(usize, Waits, Option<Place>)> {
+    /// Waits of tasks that have not ended.
+    #[cfg(feature = "async")]
+    pub(super) fn waits_of_tasks(&self) -> Vec<Seen> {
+        self.tasks.all()
+    }
+
+    /// Waits of threads that have not ended.
+    pub(super) fn waits(&self) -> Vec<Seen> {
         if self.waiters.waiting.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }

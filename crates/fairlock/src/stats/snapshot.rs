@@ -52,7 +52,7 @@ pub struct SideStats {
     /// The longest hold. If a hold was not sampled, and somebody began to wait during it, only the
     /// time from then on counts.
     pub longest_hold: Option<Longest>,
-    /// Threads that wait now, longest first. Of the first 4,096 threads that use named locks at a time.
+    /// Threads and tasks that wait now, longest first. Threads: of the first 4,096 threads that use named locks at a time.
     pub waiting: Vec<Now>,
     /// Threads that hold the lock now, longest first. A thread that has several reads of a lock
     /// is here until it has released the last. One that forgets a guard stays here, and another thread may have its name later.
@@ -61,14 +61,17 @@ pub struct SideStats {
     pub held_now: Vec<Now>,
 }
 
-/// A thread that waits or holds now.
+/// A thread that waits or holds now, or a task that waits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Now {
     /// For how long by now. If a hold is not timed, since somebody began to wait; `None` if nobody waits.
     pub time: Option<Duration>,
-    /// The name of the thread: Rust's, cut off after 32 bytes, or else the system's, or else its number.
+    /// The name of the thread: Rust's, cut off after 32 bytes, or else the system's, or else its number. Of a task that waits,
+    /// that of the thread that has polled it last.
     pub thread: String,
+    /// Whether a task waits, and no thread.
+    pub is_task: bool,
     /// From where it wants the lock, or where it took it.
     pub at: Option<Place>,
     pub(super) name: Option<String>,
@@ -215,7 +218,11 @@ impl fmt::Display for Now {
         if let Some(time) = self.time {
             write!(f, "{time:.1?} ")?;
         }
-        write!(f, "by {}{}", self.thread, At(&self.name, self.at))
+        let (thread, at) = (&self.thread, At(&self.name, self.at));
+        if self.is_task {
+            return write!(f, "by a task, polled by {thread}{at}");
+        }
+        write!(f, "by {thread}{at}")
     }
 }
 
@@ -473,12 +480,13 @@ impl fmt::Display for Json<&LockStats> {
 
 impl fmt::Display for Json<&Now> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Now { time, thread, at, name } = self.0;
+        let Now { time, thread, is_task, at, name } = self.0;
         match time {
             Some(time) => write!(f, "{{\"time_ns\":{}", time.as_nanos())?,
             None => f.write_str("{\"time_ns\":null")?,
         }
-        write!(f, ",\"thread\":{},\"at\":{}}}", Quoted(thread), Json((name, *at)))
+        let (thread, at) = (Quoted(thread), Json((name, *at)));
+        write!(f, ",\"thread\":{thread},\"is_task\":{is_task},\"at\":{at}}}")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::future::Future;
+use core::marker::PhantomPinned;
 use core::panic::Location;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -27,41 +28,54 @@ pub struct Counted<'a, W> {
 struct Counts<'a> {
     at: Place,
     stage: Stage<'a>,
+    _pinned: PhantomPinned,
 }
 
 enum Stage<'a> {
     New,
-    Waits(&'a Record, Want, TaskWait),
+    /// The wait is listed there. It stays where it is, as the future is pinned.
+    Waits(&'a Record, TaskWait),
     Ended,
 }
 
 impl<'a> Counts<'a> {
-    fn began(&mut self, record: Option<&'a Record>, want: Want) {
+    /// The task, which is polled, waits.
+    ///
+    /// # Safety
+    /// This stays where it is until it is dropped.
+    unsafe fn waits(&mut self, record: Option<&'a Record>, want: Want) {
         if let (Some(record), Stage::New) = (record, &self.stage) {
-            self.stage = Stage::Waits(record, want, record.begin_task());
+            self.stage = Stage::Waits(record, record.begin_task(want, self.at));
+            // Not by `&mut`: that would be the only reference to it.
+            if let Stage::Waits(_, wait) = &self.stage {
+                // SAFETY: the caller's promise; it is ended before it is dropped.
+                unsafe { record.list_task(wait) };
+            }
+        } else if let Stage::Waits(_, wait) = &self.stage {
+            wait.note.polled();
         }
     }
 
     fn ended(&mut self, record: Option<&'a Record>, want: Want, taken: bool) {
-        match core::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::New => _ = record.map(|record| record.attempt(want, self.at, || taken)),
-            Stage::Waits(record, want, wait) => record.end_task(want, self.at, &wait, taken),
-            Stage::Ended => {}
+        if let (Some(record), Stage::New) = (record, &self.stage) {
+            record.attempt(want, self.at, || taken);
         }
+        self.end(taken);
     }
 
-    /// Without what was waited for.
-    fn gives_up(&mut self) {
-        if let Stage::Waits(record, want, wait) = core::mem::replace(&mut self.stage, Stage::Ended)
-        {
-            record.end_task(want, self.at, &wait, false);
+    /// It waits no longer.
+    fn end(&mut self, taken: bool) {
+        if let Stage::Waits(record, wait) = &self.stage {
+            // SAFETY: it is listed, as that is the stage.
+            unsafe { record.end_task(wait, taken) };
         }
+        self.stage = Stage::Ended;
     }
 }
 
 impl Drop for Counts<'_> {
     fn drop(&mut self) {
-        self.gives_up();
+        self.end(false);
     }
 }
 
@@ -75,7 +89,7 @@ impl<W> Counted<'_, W> {
     fn give_up(mut self: Pin<&mut Self>, give_up: impl FnOnce(Pin<&mut W>)) {
         give_up(self.as_mut().wait());
         // SAFETY: only `counts` is changed through it, which nobody pins.
-        unsafe { self.get_unchecked_mut() }.counts.gives_up();
+        unsafe { self.get_unchecked_mut() }.counts.end(false);
     }
 }
 
@@ -83,7 +97,7 @@ impl<R> Named<R> {
     #[track_caller]
     fn counted<W>(&self, wait: W) -> Counted<'_, W> {
         let at = Place::Line(Location::caller());
-        Counted { wait, counts: Counts { at, stage: Stage::New } }
+        Counted { wait, counts: Counts { at, stage: Stage::New, _pinned: PhantomPinned } }
     }
 
     /// Polls the wait by `poll`.
@@ -98,7 +112,8 @@ impl<R> Named<R> {
         let counts = unsafe { &mut counted.get_unchecked_mut().counts };
         match &polled {
             Poll::Ready(taken) => counts.ended(self.record(), want, taken.is_ok()),
-            Poll::Pending => counts.began(self.record(), want),
+            // SAFETY: it is pinned.
+            Poll::Pending => unsafe { counts.waits(self.record(), want) },
         }
         polled
     }

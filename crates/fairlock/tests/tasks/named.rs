@@ -150,3 +150,60 @@ fn a_wait_for_a_notification_that_ends_without_one_counts() {
     assert_eq!((mutex.is_locked(), waits()), (false, 3));
     assert!(sides("tasks, not notified")[1].held_now.is_empty());
 }
+
+#[test]
+fn a_task_that_waits_is_in_the_list() {
+    let (mutex, semaphore) =
+        (Mutex::named("tasks, listed", 0), Semaphore::named("tasks, listed", 0));
+    let guard = mutex.lock();
+    let (mut first, line) = (Box::pin(mutex.lock_async()), Location::caller().line());
+    let mut second = Box::pin(mutex.lock_async());
+    let mut permits = Box::pin(semaphore.acquire_async());
+    assert!(poll(&mut first, Waker::noop()).is_pending());
+    assert!(poll(&mut permits, Waker::noop()).is_pending());
+    // Another thread polls this one, for the second time.
+    assert!(poll(&mut second, Waker::noop()).is_pending());
+    let worker = std::thread::Builder::new().name("a worker".into());
+    let polls = move || {
+        assert!(poll(&mut second, Waker::noop()).is_pending());
+        stats::snapshot()
+    };
+    let now = std::thread::scope(|s| worker.spawn_scoped(s, polls).unwrap().join().unwrap());
+    let lock = now.get("tasks, listed").unwrap();
+    assert_eq!((lock.writes.waiting.len(), lock.reads.waiting.len()), (2, 1));
+    assert!(lock.writes.waiting.iter().all(|now| now.is_task && now.time.is_some()));
+    let Some(Place::Line(at)) = lock.writes.waiting[0].at else { panic!("no place") };
+    assert_eq!((at.file(), at.line()), (file!(), line));
+    assert_eq!(lock.writes.waiting[1].thread, "a worker");
+    assert!(now.to_string().contains(" by a task, polled by a worker at "));
+    assert!(now.to_json().contains(",\"thread\":\"a worker\",\"is_task\":true,"));
+    // The second was dropped by its thread; one is dropped here, and the last has the mutex.
+    drop(permits);
+    let left = sides("tasks, listed").map(|side| side.waiting.len());
+    assert_eq!(left, [0, 1]);
+    drop(guard);
+    assert!(poll(&mut first, Waker::noop()).is_ready());
+    assert!(sides("tasks, listed")[1].waiting.is_empty());
+}
+
+/// Once, and again when it has ended.
+#[test]
+fn a_long_wait_of_a_task_is_told_while_it_lasts() {
+    static TOLD: std::sync::Mutex<Vec<bool>> = std::sync::Mutex::new(Vec::new());
+    fairlock_testing::alone(|| {
+        stats::on_long_wait(Duration::from_nanos(1), |wait| {
+            TOLD.lock().unwrap().push(wait.ongoing)
+        });
+        let mutex = Mutex::named("tasks, told", 0);
+        let guard = mutex.lock();
+        let mut future = Box::pin(mutex.lock_async());
+        assert!(poll(&mut future, Waker::noop()).is_pending());
+        for _ in 0..2 {
+            drop(stats::snapshot());
+            assert_eq!(*TOLD.lock().unwrap(), [true]);
+        }
+        drop(guard);
+        assert!(poll(&mut future, Waker::noop()).is_ready());
+        assert_eq!(*TOLD.lock().unwrap(), [true, false]);
+    });
+}
