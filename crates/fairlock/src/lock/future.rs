@@ -72,7 +72,8 @@ impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
 
     #[inline(always)]
     fn enter_at_once(&self, access: Access) -> bool {
-        access == Access::Shared && self.read_shown() || self.words().enter_free(access)
+        access == Access::Shared && self.read_shown()
+            || self.words().take(Word::FREE, access).is_ok()
     }
 }
 

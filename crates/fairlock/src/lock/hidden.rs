@@ -126,16 +126,14 @@ impl<'a, P: PooledPlatform> InOneStep<'a, P> {
     #[inline(always)]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn read(&self) -> bool {
-        // Acquire: owns the lock on success.
-        self.0.exchange(Word::FREE, Self::READ, Ordering::Acquire).is_ok()
+        self.0.take(Word::FREE, Access::Shared).is_ok()
     }
 
     /// Takes the lock for writing, if its word is free.
     #[inline(always)]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn write(&self) -> bool {
-        // Acquire: as above.
-        self.0.exchange(Word::FREE, Self::WRITTEN, Ordering::Acquire).is_ok()
+        self.0.take(Word::FREE, Access::Exclusive).is_ok()
     }
 
     /// Takes the lock for reading, if only readers are inside, all of them counted, and nobody waits; not if the word changes
@@ -147,8 +145,7 @@ impl<'a, P: PooledPlatform> InOneStep<'a, P> {
         if !word.is_read_only() || word.is_full() || word.has_awake_writer() {
             return false;
         }
-        // Acquire: as above.
-        let taken = self.0.exchange(word, word.taken(Access::Shared), Ordering::Acquire).is_ok();
+        let taken = self.0.take(word, Access::Shared).is_ok();
         if taken && word.readers() > 0 {
             self.0.reads_beside(word);
         }

@@ -192,7 +192,7 @@ impl<P: PooledPlatform> Words for Two<P> {
         mut seen: Word,
         access: Access,
         may: impl Fn(Word) -> bool,
-    ) -> Option<Word> {
+    ) -> Result<Word, Word> {
         while may(seen) {
             let (held, taken) = (seen.held(), seen.taken(access).held());
             // Acquire: owns the lock on success.
@@ -203,15 +203,15 @@ impl<P: PooledPlatform> Words for Two<P> {
                     let queue = self.know();
                     let before = Word::of_halves(held, queue);
                     if may(before) {
-                        return Some(before);
+                        return Ok(before);
                     }
                     self.leave_known(queue);
-                    return None;
+                    return Err(before);
                 }
                 Err(now) => seen = Word::of_halves(now, self.queue.load(Ordering::Acquire)),
             }
         }
-        None
+        Err(seen)
     }
 
     fn take_queued(&self, step: impl Fn(Word) -> Option<Word>) -> Option<Word> {
@@ -351,7 +351,7 @@ impl<P: PooledPlatform> RawMutex<P> {
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
         self.enter()
-            || self.settled().is_free() && self.raw.steal(Access::Exclusive)
+            || self.settled().is_free() && self.raw.steal(self.raw.load(), Access::Exclusive)
             || self.raw.steals_past_late(Access::Exclusive)
     }
 

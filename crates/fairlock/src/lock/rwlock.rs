@@ -44,9 +44,6 @@ impl<P: PooledPlatform> Noted for RawRwLock<P> {
 }
 
 impl<P: PooledPlatform> RawRwLock<P> {
-    const WRITTEN: Word = Word::FREE.taken(Access::Exclusive);
-    pub(super) const READ: Word = Word::FREE.taken(Access::Shared);
-
     /// A free lock that follows `policy`. An `aim` of more than three days is shortened to three days.
     pub fn new(policy: Policy) -> Self {
         Self { raw: Raw(One::new(Word::of_policy(policy))), id: Id::new() }
@@ -85,7 +82,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
         if let Some(me) = looking::<P>() {
             return self.read_looking(me);
         }
-        if let Err(word) = self.words().exchange(Word::FREE, Self::READ, Ordering::Acquire) {
+        if let Err(word) = self.words().take(Word::FREE, Access::Shared) {
             self.read_slow(word);
         }
     }
@@ -177,7 +174,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// Takes the lock for writing; blocks until it has it.
     #[inline]
     pub fn write(&self) {
-        if let Err(word) = self.words().exchange(Word::FREE, Self::WRITTEN, Ordering::Acquire) {
+        if let Err(word) = self.words().take(Word::FREE, Access::Exclusive) {
             self.write_slow(word);
         }
     }
@@ -249,8 +246,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// Takes the lock in this way if that needs no waiting.
     #[inline]
     pub(super) fn try_enter(&self, access: Access) -> bool {
-        let taken = self.words().exchange(Word::FREE, Word::FREE.taken(access), Ordering::Acquire);
-        match taken {
+        match self.words().take(Word::FREE, access) {
             Ok(()) => true,
             Err(word) => self.try_enter_slow(word, access),
         }
@@ -275,20 +271,10 @@ impl<P: PooledPlatform> RawRwLock<P> {
                 }
                 word = self.raw.load();
             }
-            // Acquire: owns the lock on success.
-            let enters = |word: Word| may(word).then(|| word.taken(access));
-            match self.words().change(Ordering::Acquire, enters) {
-                Ok(before) => {
-                    self.raw.note(access, before);
-                    self.raw.ends_age(before);
-                    return true;
-                }
-                Err(now) => {
-                    word = self.raw.here(now);
-                    if word == now && !now.is_odd() {
-                        return false;
-                    }
-                }
+            let Err(now) = self.raw.enter_while(word, access, &may) else { return true };
+            word = self.raw.here(now);
+            if word == now && !now.is_odd() {
+                return false;
             }
         }
     }
@@ -298,8 +284,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     pub(super) fn enter_with(&self, access: Access, wait: Wait<'_, P>) -> Result<(), WaitError> {
         // Not counted before it has the lock: readers that come and give up repeatedly could hide a free lock from a
         // writer at each of its looks.
-        let taken = self.words().exchange(Word::FREE, Word::FREE.taken(access), Ordering::Acquire);
-        match taken {
+        match self.words().take(Word::FREE, access) {
             Ok(()) => Ok(()),
             Err(_) => self.enter_slow(access, &wait.begin()),
         }
@@ -307,8 +292,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
 
     #[inline]
     pub(super) fn enter_for_ever(&self, access: Access) {
-        let taken = self.words().exchange(Word::FREE, Word::FREE.taken(access), Ordering::Acquire);
-        if taken.is_err() {
+        if self.words().take(Word::FREE, access).is_err() {
             self.enter_for_ever_slow(access);
         }
     }

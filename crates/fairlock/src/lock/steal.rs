@@ -34,12 +34,7 @@ impl<W: Words> Raw<W> {
         if word.has_waiters() && self.is_others_turn(W::P::thread(), access.kind(), word) {
             return false;
         }
-        self.steal_from(word, access)
-    }
-
-    /// Takes the lock in this way past the queue, if nothing is in the way.
-    pub(super) fn steal(&self, access: Access) -> bool {
-        self.steal_from(self.load(), access)
+        self.steal(word, access)
     }
 
     /// Takes the lock in this way if only tasks are in the way that were offered it, and did not come.
@@ -51,18 +46,29 @@ impl<W: Words> Raw<W> {
         false
     }
 
+    /// Takes the lock in this way past the queue, if it was last seen as `word`, and nothing is in the way.
     #[inline]
-    fn steal_from(&self, word: Word, access: Access) -> bool {
+    pub(super) fn steal(&self, word: Word, access: Access) -> bool {
         let may = |word: Word| match access {
             Access::Shared => self.may_read(word),
             _ => word.is_stealable(access),
         };
-        let taken = self.0.take_while(word, access, may);
-        if let Some(before) = taken {
-            self.note(access, before);
-            self.ends_age(before);
-        }
-        taken.is_some()
+        self.enter_while(word, access, may).is_ok()
+    }
+
+    /// Takes the lock in this way past the queue, as long as `may` allows it for the word, which was last seen as `word`. An error has
+    /// the word for which it may not.
+    #[inline(always)]
+    pub(super) fn enter_while(
+        &self,
+        word: Word,
+        access: Access,
+        may: impl Fn(Word) -> bool,
+    ) -> Result<(), Word> {
+        let before = self.0.take_while(word, access, may)?;
+        self.note(access, before);
+        self.ends_age(before);
+        Ok(())
     }
 
     /// The calling thread has taken the lock, which may have lost its slot since the thread gave up waiting there. (If

@@ -485,7 +485,7 @@ impl<W: Words> Turns<'_, W> {
             self.lock.0.clear(Flags::CLOSED);
         }
         let may = |word: Word| word.may_take_next(access) && !word.is_closed();
-        self.lock.0.take_while(self.lock.load(), access, may)
+        self.lock.0.take_while(self.lock.load(), access, may).ok()
     }
 }
 

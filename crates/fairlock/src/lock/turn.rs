@@ -131,7 +131,7 @@ impl<W: Words> Turns<'_, W> {
             }
             _ => word.is_open(access),
         };
-        let enters = self.lock.0.take_while(self.lock.load(), access, may).is_some();
+        let enters = self.lock.0.take_while(self.lock.load(), access, may).is_ok();
         if enters {
             W::P::thread().lock.ages.forget(self.lock.id());
             if access == Access::Shared {

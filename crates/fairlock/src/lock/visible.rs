@@ -315,9 +315,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
             if self.words().show(me, word) {
                 return;
             }
-        } else if word == Word::FREE
-            && self.words().exchange(Word::FREE, Self::READ, Ordering::Acquire).is_ok()
-        {
+        } else if word == Word::FREE && self.words().take(word, Access::Shared).is_ok() {
             return;
         }
         self.read_slow(word);

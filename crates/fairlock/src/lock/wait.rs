@@ -131,11 +131,11 @@ impl<W: Words> Raw<W> {
             };
             if let Some(holder) = holder.filter(in_turns) {
                 let may = word.is_free() && self.is_idle(holder);
-                return may && self.steal(access);
+                return may && self.steal(self.load(), access);
             }
             let holds_off =
                 access == Access::Shared && !word.is_written() && word.has_awake_writer();
-            if !holds_off && self.steal(access) {
+            if !holds_off && self.steal(self.load(), access) {
                 return true;
             }
             if word.is_reserved() {
@@ -223,7 +223,7 @@ impl<W: Words> Raw<W> {
             return None;
         }
         let may = queued.waiters.urgent().is_none() && !queued.is_promised;
-        let taken = may.then(|| self.0.take_while(self.load(), access, Word::is_reserved));
+        let taken = may.then(|| self.0.take_while(self.load(), access, Word::is_reserved).ok());
         queued.freed = 0;
         turns.holder().next_is_absent();
         drop(queued);
@@ -298,7 +298,7 @@ impl<W: Words> Raw<W> {
                 // No slot is to be had: the thread looks from time to time, and gets the lock in no order.
                 Err(_) => {
                     nap::<W::P>();
-                    if self.steal(access) {
+                    if self.steal(self.load(), access) {
                         return Ok(());
                     }
                     if let Some(error) = context.expired(W::P::now) {
@@ -349,7 +349,7 @@ impl<W: Words> Raw<W> {
         let word = self.load();
         // The last act is of the lock as it is: it may have become visible while the caller waited.
         let enters = word.is_odd() && self.0.enter_odd(word, access);
-        if enters || self.steal(access) || self.try_past_writers(access, priority) {
+        if enters || self.steal(self.load(), access) || self.try_past_writers(access, priority) {
             return Ok(());
         }
         if let Some(slot) = Self::slot(self.load()) {

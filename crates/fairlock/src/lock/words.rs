@@ -1,5 +1,9 @@
 //! The memory of a word, as the slow path changes it. A reader/writer lock has one atomic of 64 bits ([`One`]); a mutex
 //! has two of 32, so that an uncontended release can be a plain store ([`Two`](super::mutex::Two)).
+//!
+//! A thread becomes the writer of a lock in one of two steps. One that is not queued does it by [`take`](One::take), once of a free
+//! word, and in [`take_while`](Words::take_while) for as long as the lock is open to the thread. The waiter that is next does it by
+//! [`take_queued`](Words::take_queued), under the queue lock.
 
 use core::sync::atomic::Ordering;
 
@@ -53,8 +57,13 @@ pub(crate) trait Words: Names {
     fn reads_beside(&self, _before: Word) {}
 
     /// Takes the lock in this way past the queue, as long as `may` allows it for the word, which was last seen as `seen`.
-    /// Returns the word before, if it took the lock.
-    fn take_while(&self, seen: Word, access: Access, may: impl Fn(Word) -> bool) -> Option<Word>;
+    /// Returns the word before; as an error the word for which it may not.
+    fn take_while(
+        &self,
+        seen: Word,
+        access: Access,
+        may: impl Fn(Word) -> bool,
+    ) -> Result<Word, Word>;
 
     /// Under the queue lock: makes the word what `step` says, which takes the lock for a queued thread and may change
     /// flags; not if that says nothing. Returns the word before, if it did.
@@ -127,12 +136,11 @@ impl<P: PooledPlatform> One<P> {
         Err(word)
     }
 
-    /// Takes the lock in this way in one step, if nothing is in its word.
-    #[cfg(feature = "async")]
+    /// Takes the lock in this way, if it has this word, for which it is open. An error has the word that it has.
     #[inline(always)]
-    pub(super) fn enter_free(&self, access: Access) -> bool {
+    pub(super) fn take(&self, word: Word, access: Access) -> Result<(), Word> {
         // Acquire: owns the lock on success.
-        self.exchange(Word::FREE, Word::FREE.taken(access), Ordering::Acquire).is_ok()
+        self.exchange(word, word.taken(access), Ordering::Acquire)
     }
 
     /// A thread counts itself in; returns the word before.
@@ -257,21 +265,14 @@ impl<P: PooledPlatform> Words for One<P> {
         mut seen: Word,
         access: Access,
         may: impl Fn(Word) -> bool,
-    ) -> Option<Word> {
+    ) -> Result<Word, Word> {
         while may(seen) {
-            let taken = seen.taken(access).bits();
-            // Acquire: owns the lock on success; and where it fails, for the name.
-            match self.0.compare_exchange_weak(
-                seen.bits(),
-                taken,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(seen),
-                Err(now) => seen = Word::of(now),
+            match self.take(seen, access) {
+                Ok(()) => return Ok(seen),
+                Err(now) => seen = now,
             }
         }
-        None
+        Err(seen)
     }
 
     fn take_queued(&self, step: impl Fn(Word) -> Option<Word>) -> Option<Word> {
