@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::machine::peer;
 use crate::output::canonical;
-use crate::row::{Row, with_names_of_today};
+use crate::row::Row;
 use crate::units::several;
 use crate::written::{RESULTS, Written};
 
@@ -36,7 +36,6 @@ pub struct Results {
     pub command: String,
     #[serde(default)]
     pub interrupted: bool,
-    #[serde(deserialize_with = "with_names_of_today")]
     pub rows: Vec<Row>,
     /// The path that it was read from.
     #[serde(skip)]

@@ -2,7 +2,6 @@
 
 mod configuration;
 mod relation;
-mod renamed;
 pub mod runs;
 mod starved;
 
@@ -19,7 +18,6 @@ use crate::stats::{deviation, jain, median};
 pub use configuration::growth;
 pub use configuration::{Configuration, Index};
 pub use relation::{each, relate, whole};
-pub use renamed::with_names_of_today;
 use runs::ByRun;
 
 /// Stands in the place of a published column's name if the row's figure was measured.

@@ -255,48 +255,6 @@ fn the_same_file_twice_has_no_change() {
     assert!(line(&output, LOCKS[0]).contains("+0.0 %"), "{}", text(&output));
 }
 
-/// A lock had other names once, and another on the simulated machine than on real threads.
-#[test]
-fn a_result_with_old_names_of_locks_is_compared_with_one_that_has_those_of_today() {
-    let folder = Folder::new();
-    for (old, today, machine, setup) in [
-        ("fairlock:default", "fairlock:rwlock", None, json!({})),
-        (
-            "fairlock:adaptive",
-            "fairlock:mutex",
-            None,
-            json!({ "workload": "batch", "case": "tiny" }),
-        ),
-        ("fairlock:default", "fairlock:full", Some("nvme_8"), json!({})),
-        ("fairlock:adaptive", "fairlock:batch_adaptive", Some("nvme_8"), json!({})),
-        ("fairlock:thin", "fairlock:rwlock", Some("nvme_8"), json!({})),
-        ("fairlock:thin", "fairlock:mutex", Some("nvme_8"), json!({ "form": "mutex" })),
-        ("fairlock:default", "fairlock:rwlock", Some("two_cpu"), json!({ "published_as": "real" })),
-    ] {
-        let named = |lock: &str| {
-            let mut result = result(1, 1.0);
-            let rows = result["rows"].as_array_mut().unwrap();
-            rows.retain(|row| row["lock"] == LOCKS[0]);
-            for row in rows {
-                let row = row.as_object_mut().unwrap();
-                row.insert("lock".to_owned(), lock.into());
-                if let Some(machine) = machine {
-                    row.insert("machine".to_owned(), machine.into());
-                }
-                if setup.get("form").is_some() {
-                    row.insert("workload".to_owned(), "think".into());
-                }
-                row.extend(setup.as_object().unwrap().clone());
-            }
-            folder.file(&format!("{lock}.json"), &result)
-        };
-        let output = compare(&named(old), &named(today), &[]);
-        assert_eq!(output.status.code(), Some(0), "{old}: {}", text(&output));
-        assert!(!text(&output).contains("result only"), "{old}: {}", text(&output));
-        assert!(line(&output, today).contains(" 12 "), "{old}: {}", text(&output));
-    }
-}
-
 /// Of a program with two locks of one name, and one that is held at two places.
 fn profile(lost_at_place_ms: [u64; 2]) -> Value {
     let place = |function: &str| json!({ "function": function, "object": "/usr/bin/a" });

@@ -25,7 +25,7 @@ fn library() -> PathBuf {
 
 fn fairlock() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-    for variable in ["LD_PRELOAD", "FAIRLOCK_POLICY", "FAIRLOCK_PROFILE"] {
+    for variable in ["LD_PRELOAD", "FAIRLOCK_PROFILE"] {
         command.env_remove(variable);
     }
     command.env("FAIRLOCK_LIBRARY", library());

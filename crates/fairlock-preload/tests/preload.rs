@@ -155,18 +155,6 @@ fn spin_locks_that_are_free_are_not_passed_on() {
     succeeds(Command::new(spin::program()).env("LD_PRELOAD", both).arg("not_passed_on"));
 }
 
-#[test]
-fn a_policy_is_one_line_and_the_default() {
-    let said = |policy| {
-        let mut command = with_ours(stress::program());
-        let output = succeeds(command.env("FAIRLOCK_POLICY", policy).arg("exclusion"));
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let warning = said("handoff");
-    assert!(warning.lines().count() == 1 && warning.contains("FAIRLOCK_POLICY"), "{warning}");
-    assert_eq!([said("default"), said("")], [""; 2]);
-}
-
 /// Whichever of the two libraries is first, and however its runtime is linked: as clang does, too.
 #[test]
 fn a_program_with_thread_sanitizer_keeps_glibc_s_locks() {

@@ -14,9 +14,6 @@ pub struct Disturbance {
     /// How many busy loops run beside them: processes, or threads of the simulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<usize>,
-    /// Results of earlier versions: busy loops for each CPU, in threads of the same process.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub background: Option<usize>,
     /// Simulated: the share of the time in which a host has taken each CPU, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen_percent: Option<f64>,
@@ -40,14 +37,12 @@ impl Disturbance {
 
     /// What to say of the disturbance above a table; empty if there is none.
     pub fn caption(self) -> String {
-        let loops = |loops: usize, what: &str| {
+        let beside = self.beside.map(|loops| {
             let plural = if loops == 1 { "" } else { "s" };
-            format!("beside {loops} busy loop{plural}{what}")
-        };
-        let beside = self.beside.map(|it| loops(it, ""));
-        let background = self.background.map(|it| loops(it, " a CPU"));
+            format!("beside {loops} busy loop{plural}")
+        });
         let stolen = self.stolen_percent.map(|percent| format!("{percent} % of each CPU stolen"));
-        let parts: Vec<String> = beside.into_iter().chain(background).chain(stolen).collect();
+        let parts: Vec<String> = beside.into_iter().chain(stolen).collect();
         if parts.is_empty() { String::new() } else { format!("({})\n", parts.join(", ")) }
     }
 }
@@ -58,14 +53,11 @@ mod tests {
 
     #[test]
     fn a_caption_says_what_there_is() {
-        let caption = |beside, background, stolen_percent| {
-            Disturbance { beside, background, stolen_percent }.caption()
-        };
-        assert_eq!(caption(None, None, None), "");
-        assert_eq!(caption(Some(1), None, None), "(beside 1 busy loop)\n");
-        assert_eq!(caption(None, Some(2), None), "(beside 2 busy loops a CPU)\n");
+        let caption = |beside, stolen_percent| Disturbance { beside, stolen_percent }.caption();
+        assert_eq!(caption(None, None), "");
+        assert_eq!(caption(Some(1), None), "(beside 1 busy loop)\n");
         assert_eq!(
-            caption(Some(2), None, Some(30.0)),
+            caption(Some(2), Some(30.0)),
             "(beside 2 busy loops, 30 % of each CPU stolen)\n"
         );
     }

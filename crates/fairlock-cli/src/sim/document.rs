@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::shard::Shard;
 use crate::output::canonical;
-use crate::row::{Row, with_names_of_today};
+use crate::row::Row;
 
 /// The whole document. It depends on the command line alone, not on the machine that simulated it.
 #[derive(Serialize, Deserialize)]
@@ -20,7 +20,6 @@ pub struct Document {
     /// Whether Ctrl-C ended it: then some cells are missing.
     pub interrupted: bool,
     pub grid: Part,
-    #[serde(deserialize_with = "with_names_of_today")]
     pub rows: Vec<Row>,
 }
 

@@ -174,7 +174,6 @@ fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
     Disturbance {
         stolen_percent: stolen.map(|stolen| (stolen.share * 1e6).round() / 1e4),
         beside: (flags.beside > 0).then_some(flags.beside),
-        background: None,
     }
 }
 

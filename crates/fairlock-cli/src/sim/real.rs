@@ -10,7 +10,7 @@ use super::locks;
 use crate::cell::{Case, Cell, Workload};
 use crate::error::Error;
 use crate::results::SCHEMA;
-use crate::row::{Index, Row, with_names_of_today};
+use crate::row::{Index, Row};
 use crate::workload::setup;
 use crate::written::Written;
 
@@ -25,7 +25,6 @@ pub struct RealRun {
 struct Document {
     #[serde(default)]
     machine: Machine,
-    #[serde(deserialize_with = "with_names_of_today")]
     rows: Vec<Row>,
 }
 
@@ -58,12 +57,6 @@ impl RealRun {
 
     /// Fails if the simulation would run beside fewer or more busy loops than the real run did.
     pub fn check_beside(&self, loops: usize) -> Result<(), Error> {
-        if self.rows.iter().any(|row| row.disturbance.background.is_some()) {
-            return Err(Error::usage(
-                "the run of --real was made with --background of an earlier version: measure it \
-                 again, with --beside",
-            ));
-        }
         let measured = |row: &Row| row.disturbance.loops();
         match self.rows.iter().map(measured).find(|&measured| measured != loops) {
             None => Ok(()),

@@ -75,12 +75,6 @@ fn look() -> Mode {
     let profiles = !aside && variable(c"FAIRLOCK_PROFILE").is_some();
     PROFILE.store(1 + u8::from(profiles), Ordering::Relaxed);
     if mode != Mode::Off {
-        if variable(c"FAIRLOCK_POLICY").is_some_and(|asked| asked != c"default") {
-            super::say(
-                "fairlock: FAIRLOCK_POLICY chooses nothing any more, the locks follow the default; \
-                 `fairlock bench` and `fairlock sim` have the others\n",
-            );
-        }
         let warning = "fairlock: FAIRLOCK_ONLY is none of rwlock, mutex; serving both\n";
         // Zero, or the number of a `Kind`.
         let only = choice(c"FAIRLOCK_ONLY", [c"", c"rwlock", c"mutex"], warning);

@@ -21,7 +21,6 @@ pub mod many;
 pub mod monitor;
 pub mod range;
 pub mod registry;
-pub mod renamed;
 pub mod typed;
 pub mod with_policy;
 

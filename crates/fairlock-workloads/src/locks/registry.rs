@@ -4,7 +4,6 @@ use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, ReentrantMutex, RwLock};
 
 use super::entry::LockEntry;
-use super::renamed::{self, Was};
 use super::typed::Typed;
 use super::{broken, condvar, custom, fairlock};
 use crate::error::{Error, nearest};
@@ -54,9 +53,6 @@ pub fn find(name: &str) -> Result<LockEntry, Error> {
     let known = || all().into_iter().chain(broken::entries());
     if let Some(entry) = known().find(|entry| entry.name == name) {
         return Ok(entry);
-    }
-    if let Some(now) = renamed::told(name, Was::Real) {
-        return Err(Error::usage(now));
     }
     let family = name.split(':').next().unwrap_or(name);
     if cfg!(not(feature = "native-peers")) && FEATURE_FAMILIES.contains(&family) {
@@ -121,25 +117,6 @@ mod tests {
         assert_eq!(of_family, 2 * both.iter().filter(|(name, _)| ours(name)).count());
         assert!(both.len() > 25, "{}", both.len());
         assert!(real["fairlock:rwlock"].contains("RawRwLock<P>"), "{}", real["fairlock:rwlock"]);
-    }
-
-    #[test]
-    fn an_old_name_is_told_the_new_one() {
-        let real = |name| find(name).err().unwrap().to_string();
-        let simulated = |name| crate::simulated::locks::find(name).err().unwrap().to_string();
-        for (name, on_threads, in_sim) in [
-            ("fairlock:default", "now called fairlock:rwlock", "now called fairlock:rwlock;"),
-            (
-                "fairlock:adaptive",
-                "now called fairlock:mutex",
-                "now called fairlock:batch_adaptive;",
-            ),
-            ("full", "now called fairlock:rwlock", "now called fairlock:rwlock;"),
-            ("thin", "now called fairlock:rwlock or fairlock:mutex", "or fairlock:mutex;"),
-        ] {
-            assert!(real(name).ends_with(on_threads), "{}", real(name));
-            assert!(simulated(name).contains(in_sim), "{}", simulated(name));
-        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::erased::Erased;
 use crate::locks::monitor::{Monitor, OurSet};
 use crate::locks::range::BenchRange;
-use crate::locks::renamed::{self, Was};
 use crate::locks::{BenchLock, custom, fairlock};
 use crate::reference;
 
@@ -38,11 +37,6 @@ pub fn find(name: &str) -> Result<LockEntry<Simulated>, Error> {
     };
     if let Some(lock) = all().into_iter().find(is_meant) {
         return Ok(lock);
-    }
-    if let Some(now) = renamed::told(name, Was::Simulated) {
-        return Err(Error::usage(format!(
-            "{now}; the library's RwLock and Mutex are fairlock:rwlock and fairlock:mutex"
-        )));
     }
     if crate::locks::registry::find(name).is_ok() {
         return Err(Error::usage(format!(
