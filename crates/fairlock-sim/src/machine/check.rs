@@ -62,6 +62,13 @@ fn furthest(t: &Topology) -> usize {
     }
 }
 
+/// Checks each of these keys of a table.
+macro_rules! each {
+    ($checker:ident.$check:ident, $name:expr, $table:ident: $($key:ident),*) => {
+        $($checker.$check(&format!("{}.{}", $name, stringify!($key)), $table.$key)?;)*
+    };
+}
+
 struct Checker<'a> {
     file: &'a str,
 }
@@ -77,17 +84,9 @@ impl Checker<'_> {
     }
 
     fn topology(&self, t: &Topology) -> Result<(), MachineError> {
-        let counts = [
-            ("topology.sockets", t.sockets),
-            ("topology.clusters_per_socket", t.clusters_per_socket),
-            ("topology.cores_per_cluster", t.cores_per_cluster),
-            ("topology.threads_per_core", t.threads_per_core),
-        ];
-        for (key, count) in counts {
-            self.count(key, count)?;
-        }
-        let cpus =
-            counts.iter().fold(1, |product: usize, &(_, count)| product.saturating_mul(count));
+        each!(self.count, "topology", t: sockets, clusters_per_socket, cores_per_cluster, threads_per_core);
+        let counts = [t.clusters_per_socket, t.cores_per_cluster, t.threads_per_core];
+        let cpus = counts.into_iter().fold(t.sockets, usize::saturating_mul);
         self.limit("topology", "CPUs", cpus)?;
         if t.sockets > MAX_SOCKETS {
             let problem = format!("is {}", t.sockets);
@@ -113,33 +112,13 @@ impl Checker<'_> {
     }
 
     fn instructions(&self, i: &Instructions) -> Result<(), MachineError> {
-        for (key, ns) in [
-            ("load_ns", i.load_ns),
-            ("store_ns", i.store_ns),
-            ("atomic_ns", i.atomic_ns),
-            ("pause_ns", i.pause_ns),
-            ("clock_ns", i.clock_ns),
-        ] {
-            self.positive(&format!("instructions.{key}"), ns)?;
-        }
-        if !(1.0..=MOST_SHARED).contains(&i.shared_core) {
-            let problem = format!("is {}", i.shared_core);
-            let mend = format!("give how many times as long, 1 to {MOST_SHARED}");
-            return Err(self.error("instructions.shared_core", problem, &mend));
-        }
-        Ok(())
+        each!(self.positive, "instructions", i: load_ns, store_ns, atomic_ns, pause_ns, clock_ns);
+        let what = "give how many times as long";
+        self.within("instructions.shared_core", i.shared_core, 1.0, MOST_SHARED, what)
     }
 
     fn lines(&self, l: &Lines, hops: usize) -> Result<(), MachineError> {
-        for (key, ns) in [
-            ("smt_ns", l.smt_ns),
-            ("cluster_ns", l.cluster_ns),
-            ("socket_ns", l.socket_ns),
-            ("memory_ns", l.memory_ns),
-            ("fill_ns", l.fill_ns),
-        ] {
-            self.positive(&format!("lines.{key}"), ns)?;
-        }
+        each!(self.positive, "lines", l: smt_ns, cluster_ns, socket_ns, memory_ns, fill_ns);
         for (i, &ns) in l.hop_ns.iter().enumerate() {
             self.positive(&format!("lines.hop_ns[{i}]"), ns)?;
         }
@@ -150,40 +129,26 @@ impl Checker<'_> {
             return Err(self.error("lines.hop_ns", problem, mend));
         }
         if l.in_flight == 0 {
-            return Err(self.error("lines.in_flight", "is 0".to_owned(), "give 1 or more"));
+            return Err(self.error("lines.in_flight", "is 0", "give 1 or more"));
         }
-        if !(0.0..=1.0).contains(&l.hold) {
-            return Err(self.error("lines.hold", format!("is {}", l.hold), "give a share, 0 to 1"));
-        }
+        self.within("lines.hold", l.hold, 0.0, 1.0, "give a share")?;
         self.not_negative("lines.serve_ns", l.serve_ns)?;
         self.spread("lines", l.spread)
     }
 
     fn calls(&self, c: &Calls) -> Result<(), MachineError> {
-        for (key, ns) in [
-            ("wait_ns", c.wait_ns),
-            ("wake_ns", c.wake_ns),
-            ("wake_sleeper_ns", c.wake_sleeper_ns),
-            ("yield_ns", c.yield_ns),
-        ] {
-            self.positive(&format!("calls.{key}"), ns)?;
-        }
+        each!(self.positive, "calls", c: wait_ns, wake_ns, wake_sleeper_ns, yield_ns);
         Ok(())
     }
 
     fn barrier(&self, b: &Barrier) -> Result<(), MachineError> {
         self.positive("barrier.call_ns", b.call_ns)?;
-        for (key, ns) in
-            [("send_ns", b.send_ns), ("answer_ns", b.answer_ns), ("interrupt_ns", b.interrupt_ns)]
-        {
-            self.not_negative(&format!("barrier.{key}"), ns)?;
-        }
+        each!(self.not_negative, "barrier", b: send_ns, answer_ns, interrupt_ns);
         Ok(())
     }
 
     fn guests(&self, guests: &Guests) -> Result<(), MachineError> {
-        self.count("guests.count", guests.count)?;
-        self.count("guests.cpus", guests.cpus)?;
+        each!(self.count, "guests", guests: count, cpus);
         self.limit("guests.count", "virtual CPUs", guests.count.saturating_mul(guests.cpus))?;
         self.scheduler("guests.scheduler", &guests.scheduler)
     }
@@ -194,28 +159,15 @@ impl Checker<'_> {
             let problem = "is beside [guests], which have their host's CPUs taken anyway";
             return Err(self.error("stolen", problem, mend));
         }
-        if !(0.0..=MOST_STOLEN).contains(&stolen.share) {
-            let mend = format!("give a share, 0 to {MOST_STOLEN}");
-            return Err(self.error("stolen.share", format!("is {}", stolen.share), &mend));
-        }
+        self.within("stolen.share", stolen.share, 0.0, MOST_STOLEN, "give a share")?;
         self.positive("stolen.slice_ns", stolen.slice_ns)
     }
 
     fn scheduler(&self, table: &str, s: &Scheduler) -> Result<(), MachineError> {
-        self.positive(&format!("{table}.slice_ns"), s.slice_ns)?;
-        self.positive(&format!("{table}.tick_ns"), s.tick_ns)?;
-        for (key, ns) in [
-            ("wake_preempt_ns", s.wake_preempt_ns),
-            ("sleeper_credit_ns", s.sleeper_credit_ns),
-            ("migration_cost_ns", s.migration_cost_ns),
-            ("yield_forfeit_ns", s.yield_forfeit_ns),
-            ("switch_ns", s.switch_ns),
-            ("wake_idle_ns", s.wake_idle_ns),
-            ("wake_busy_ns", s.wake_busy_ns),
-            ("timer_slack_ns", s.timer_slack_ns),
-        ] {
-            self.not_negative(&format!("{table}.{key}"), ns)?;
-        }
+        each!(self.positive, table, s: slice_ns, tick_ns);
+        each!(self.not_negative, table, s: wake_preempt_ns, sleeper_credit_ns, migration_cost_ns);
+        each!(self.not_negative, table, s: yield_forfeit_ns, switch_ns, wake_idle_ns, wake_busy_ns);
+        each!(self.not_negative, table, s: timer_slack_ns);
         for ns in s.idle_ns.as_flattened() {
             self.not_negative(&format!("{table}.idle_ns"), *ns)?;
         }
@@ -223,11 +175,24 @@ impl Checker<'_> {
     }
 
     fn spread(&self, table: &str, spread: f64) -> Result<(), MachineError> {
-        if (0.0..=MOST_SPREAD).contains(&spread) {
+        let what = "give a standard deviation of the logarithm";
+        self.within(&format!("{table}.spread"), spread, 0.0, MOST_SPREAD, what)
+    }
+
+    /// `what` says what to give within these bounds.
+    fn within(
+        &self,
+        key: &str,
+        number: f64,
+        least: f64,
+        most: f64,
+        what: &str,
+    ) -> Result<(), MachineError> {
+        if (least..=most).contains(&number) {
             return Ok(());
         }
-        let mend = format!("give a standard deviation of the logarithm, 0 to {MOST_SPREAD}");
-        Err(self.error(&format!("{table}.spread"), format!("is {spread}"), &mend))
+        let mend = format!("{what}, {least} to {most}");
+        Err(self.error(key, format!("is {number}"), &mend))
     }
 
     fn count(&self, key: &str, count: usize) -> Result<(), MachineError> {
