@@ -34,6 +34,17 @@ pub(super) struct Abilities {
     pub(super) priorities: bool,
 }
 
+impl Abilities {
+    pub(super) const MUTEX: Self = Self {
+        shared: false,
+        timed: true,
+        fair: true,
+        ranges: false,
+        upgrades: false,
+        priorities: false,
+    };
+}
+
 /// How to ask for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
@@ -47,7 +58,7 @@ pub(super) enum How {
 
 impl How {
     /// How long that is; for ever where it is not said.
-    pub(super) fn wait(self, tokens: &[CancelToken<Sim>; TOKENS]) -> Wait<'_, Sim> {
+    pub(super) fn wait(self, tokens: &[CancelToken<Sim>]) -> Wait<'_, Sim> {
         match self {
             How::Wait | How::Try => Wait::FOREVER,
             How::For(ns) => Wait::until_nanos(crate::now() + ns),

@@ -14,19 +14,10 @@ use crate::sim::Sim;
 use crate::tester::failure::FailureKind;
 use crate::tester::script::{Abilities, Action, How, MOST_THREADS, Script, TOKENS, Then};
 
-const CAN: Abilities = Abilities {
-    shared: false,
-    upgrades: false,
-    timed: true,
-    fair: true,
-    ranges: false,
-    priorities: false,
-};
-
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[SubjectKind {
     name: "condvar:mutex",
     about: "Condvar of Mutex",
-    can: CAN,
+    can: Abilities::MUTEX,
     make: |script| Box::new(Store::new(script)),
 }];
 
@@ -288,7 +279,7 @@ impl Subject for Store {
     }
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
-        self.room.check()?;
+        self.room.complaints.check()?;
         let is_held = self.room.writers.get() > 0;
         self.monitor.check(is_held).map_err(|what| Complaint::new(FailureKind::Word, what))
     }

@@ -88,6 +88,20 @@ impl Complaint {
     }
 }
 
+/// What was seen to be wrong since the last step.
+#[derive(Default)]
+struct Complaints(RefCell<Option<Complaint>>);
+
+impl Complaints {
+    fn note(&self, kind: FailureKind, what: impl Into<String>) {
+        *self.0.borrow_mut() = Some(Complaint::new(kind, what));
+    }
+
+    fn check(&self) -> Result<(), Complaint> {
+        self.0.borrow().clone().map_or(Ok(()), Err)
+    }
+}
+
 /// A kind of lock under test.
 pub(super) struct SubjectKind {
     pub(super) name: &'static str,
@@ -120,7 +134,7 @@ struct Room {
     upgrading: Cell<bool>,
     /// How often a writer has come.
     written: Cell<u64>,
-    complaint: RefCell<Option<Complaint>>,
+    complaints: Complaints,
 }
 
 impl Room {
@@ -131,7 +145,7 @@ impl Room {
         if self.writers.get() > 1 || (self.writers.get() == 1 && self.readers.get() > 0) {
             let (readers, writers) = (self.readers.get(), self.writers.get());
             let what = format!("{readers} readers and {writers} writers are inside together");
-            self.complain(FailureKind::Exclusion, what);
+            self.complaints.note(FailureKind::Exclusion, what);
         }
     }
 
@@ -148,7 +162,7 @@ impl Room {
         self.enter(false);
         if self.written.get() != before {
             let what = "a writer was inside in the middle of a downgrade";
-            self.complain(FailureKind::Exclusion, what.into());
+            self.complaints.note(FailureKind::Exclusion, what);
         }
     }
 
@@ -160,10 +174,8 @@ impl Room {
             self.upgradable.get() - 1
         });
         if self.upgradable.get() > 1 {
-            self.complain(
-                FailureKind::Exclusion,
-                "two upgradable readers are inside together".into(),
-            );
+            self.complaints
+                .note(FailureKind::Exclusion, "two upgradable readers are inside together");
         }
     }
 
@@ -176,7 +188,7 @@ impl Room {
         self.upgrading.set(false);
         if self.written.get() != before {
             let what = "a writer was inside in the middle of an upgrade";
-            self.complain(FailureKind::Exclusion, what.into());
+            self.complaints.note(FailureKind::Exclusion, what);
         }
         if upgraded {
             self.upgradable(false);
@@ -184,16 +196,5 @@ impl Room {
             self.enter(true);
         }
         upgraded
-    }
-
-    fn complain(&self, kind: FailureKind, what: String) {
-        *self.complaint.borrow_mut() = Some(Complaint::new(kind, what));
-    }
-
-    fn check(&self) -> Result<(), Complaint> {
-        match &*self.complaint.borrow() {
-            Some(complaint) => Err(complaint.clone()),
-            None => Ok(()),
-        }
     }
 }

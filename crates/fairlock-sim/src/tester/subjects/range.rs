@@ -11,7 +11,7 @@ use fairlock::range::{
 };
 use fairlock::wait::CancelToken;
 
-use super::{Complaint, Observed, Subject, SubjectKind, stay};
+use super::{Complaint, Complaints, Observed, Subject, SubjectKind, stay};
 use crate::platform::begin_locks;
 use crate::sim::Sim;
 use crate::tester::failure::FailureKind;
@@ -19,14 +19,7 @@ use crate::tester::script::{
     Abilities, Action, How, MOST_THREADS, POSITIONS, Script, Section, TOKENS, Then,
 };
 
-const CAN: Abilities = Abilities {
-    shared: true,
-    timed: true,
-    fair: false,
-    ranges: true,
-    upgrades: false,
-    priorities: false,
-};
+const CAN: Abilities = Abilities { shared: true, fair: false, ranges: true, ..Abilities::MUTEX };
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr, $striped:expr) => {
@@ -185,7 +178,7 @@ struct Ranges {
     steps: Cell<u64>,
     /// Whether `asking` says who waits in the tree as of the last step.
     knows_queue: Cell<bool>,
-    complaint: RefCell<Option<Complaint>>,
+    complaints: Complaints,
     seen: Seen,
 }
 
@@ -202,18 +195,15 @@ impl Ranges {
             hints: RefCell::new(vec![0; script.len()]),
             steps: Cell::new(0),
             knows_queue: Cell::new(false),
-            complaint: RefCell::new(None),
+            complaints: Complaints::default(),
             seen: Seen::default(),
         }
     }
 
-    fn complain(&self, kind: FailureKind, what: &str) {
-        *self.complaint.borrow_mut() = Some(Complaint::new(kind, what));
-    }
-
     fn enter(&self, claim: Claim) {
         if self.held.borrow().iter().any(|held| held.conflicts(&claim)) {
-            self.complain(FailureKind::Exclusion, "two ranges are held that exclude each other");
+            self.complaints
+                .note(FailureKind::Exclusion, "two ranges are held that exclude each other");
         }
         self.held.borrow_mut().push(claim);
     }
@@ -238,7 +228,7 @@ impl Ranges {
         };
         // While somebody changes the queue, a thread that waited there may just have left it.
         if self.knows_queue.get() && asking.iter().flatten().any(overtaken) {
-            self.complain(
+            self.complaints.note(
                 FailureKind::Order,
                 "a range was had before one that waits in the tree for it",
             );
@@ -375,9 +365,7 @@ impl Subject for Ranges {
     }
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
-        if let Some(complaint) = &*self.complaint.borrow() {
-            return Err(complaint.clone());
-        }
+        self.complaints.check()?;
         let now = self.steps.get() + 1;
         self.steps.set(now);
         let mut asking = self.asking.borrow_mut();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use fairlock::platform::System;
 
-use super::Complaint;
+use super::{Complaint, Complaints};
 use crate::sim::Sim;
 use crate::tester::failure::FailureKind;
 use crate::tester::script::How;
@@ -42,22 +42,18 @@ impl Asking {
 }
 
 /// What is known of each thread.
+#[derive(Default)]
 pub(super) struct Ranks {
     asking: RefCell<Vec<Option<Asking>>>,
     steps: Cell<u64>,
     /// Whether `asking` says who is queued as of the last step.
     knows_queue: Cell<bool>,
-    complaint: RefCell<Option<Complaint>>,
+    complaints: Complaints,
 }
 
 impl Ranks {
     pub(super) fn new(threads: usize) -> Self {
-        Self {
-            asking: RefCell::new(vec![None; threads]),
-            steps: Cell::new(0),
-            knows_queue: Cell::new(false),
-            complaint: RefCell::new(None),
-        }
+        Self { asking: RefCell::new(vec![None; threads]), ..Self::default() }
     }
 
     /// The calling thread is about to ask for the lock.
@@ -127,14 +123,11 @@ impl Ranks {
                 "a thread of priority {} was let in before one of priority {} that waits",
                 mine.priority, passed.priority
             );
-            *self.complaint.borrow_mut() = Some(Complaint::new(FailureKind::Order, what));
+            self.complaints.note(FailureKind::Order, what);
         }
     }
 
     pub(super) fn check(&self) -> Result<(), Complaint> {
-        match &*self.complaint.borrow() {
-            Some(complaint) => Err(complaint.clone()),
-            None => Ok(()),
-        }
+        self.complaints.check()
     }
 }

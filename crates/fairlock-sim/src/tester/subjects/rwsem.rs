@@ -7,7 +7,7 @@ use std::time::Duration;
 use fairlock::lock::{Percent, Policy, RawRwLock, Slots, Snapshot};
 use fairlock::platform::PooledPlatform;
 use fairlock::published::{self, ReaderSpin};
-use fairlock::wait::{CancelToken, Wait, WaitError};
+use fairlock::wait::CancelToken;
 
 use super::ranks::Ranks;
 use super::{Complaint, Observed, Room, Subject, SubjectKind, stay};
@@ -31,11 +31,9 @@ macro_rules! kind {
             about: $about,
             can: Abilities {
                 shared: true,
-                timed: true,
-                fair: true,
-                ranges: false,
                 upgrades: $upgrades,
                 priorities: $priorities,
+                ..Abilities::MUTEX
             },
             make: |script| Box::new(Sem::new($lock, script)),
         }
@@ -114,52 +112,22 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     ),
 ];
 
-/// What the scripts do with a lock, by its own methods of the same names, and how it is looked at.
+/// What the scripts do with a lock, and how it is looked at.
 trait Lock {
     /// Before a visit.
     fn prepare(&self) {}
 
-    fn read(&self);
-    fn write(&self);
-    fn read_recursive(&self);
-    fn try_read(&self) -> bool;
-    fn try_write(&self) -> bool;
-    fn try_read_recursive(&self) -> bool;
-    fn read_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-    fn write_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-    fn read_recursive_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-    unsafe fn unlock_read(&self);
-    unsafe fn unlock_read_fair(&self);
-    unsafe fn unlock_write(&self);
-    unsafe fn unlock_write_fair(&self);
+    fn acquire(&self, writes: bool, how: How, tokens: &[CancelToken<Sim>]) -> bool;
+    /// Reads while the thread reads.
+    fn read_again(&self, how: How, tokens: &[CancelToken<Sim>]) -> bool;
+    /// # Safety
+    /// The lock is held in this mode.
+    unsafe fn release(&self, writes: bool, fair: bool);
+    /// # Safety
+    /// The lock is held for writing.
     unsafe fn downgrade(&self);
-
-    // No script asks these of a lock that has none.
-    fn upgradable_read(&self) {
-        unreachable!()
-    }
-    fn try_upgradable_read(&self) -> bool {
-        unreachable!()
-    }
-    fn upgradable_read_with(&self, _: Wait<'_, Sim>) -> Result<(), WaitError> {
-        unreachable!()
-    }
-    unsafe fn unlock_upgradable(&self) {
-        unreachable!()
-    }
-    unsafe fn downgrade_upgradable(&self) {
-        unreachable!()
-    }
-    unsafe fn downgrade_to_upgradable(&self) {
-        unreachable!()
-    }
-    unsafe fn upgrade(&self) {
-        unreachable!()
-    }
-    unsafe fn try_upgrade(&self) -> bool {
-        unreachable!()
-    }
-    unsafe fn upgrade_with(&self, _: Wait<'_, Sim>) -> Result<(), WaitError> {
+    /// The lock as one with upgrades. No script asks these of another one.
+    fn upgrades(&self) -> &RawRwLock<Sim> {
         unreachable!()
     }
 
@@ -182,59 +150,52 @@ trait Lock {
     }
 }
 
-/// The methods that are the lock's own.
-macro_rules! own {
-    ($lock:ty, $($name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?;)*) => {
-        $(fn $name(&self $(, $argument: $type)?) $(-> $result)? {
-            <$lock>::$name(self $(, $argument)?)
-        })*
-    };
-    ($lock:ty, unsafe $($name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?;)*) => {
-        $(unsafe fn $name(&self $(, $argument: $type)?) $(-> $result)? {
-            // SAFETY: the caller's promise.
-            unsafe { <$lock>::$name(self $(, $argument)?) }
-        })*
-    };
-    ($lock:ty) => {
-        own! { $lock,
-            read();
-            write();
-            read_recursive();
-            try_read() -> bool;
-            try_write() -> bool;
-            try_read_recursive() -> bool;
-            read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-            write_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-            read_recursive_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-        }
-        own! { $lock, unsafe
-            unlock_read();
-            unlock_read_fair();
-            unlock_write();
-            unlock_write_fair();
-            downgrade();
-        }
-    };
-    ($lock:ty, upgrades) => {
-        own! { $lock,
-            upgradable_read();
-            try_upgradable_read() -> bool;
-            upgradable_read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
-        }
-        own! { $lock, unsafe
-            unlock_upgradable();
-            downgrade_upgradable();
-            downgrade_to_upgradable();
-            upgrade();
-            try_upgrade() -> bool;
-            upgrade_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+/// Waits, tries, or waits until the end that `how` is of; returns whether there was success.
+macro_rules! take {
+    ($lock:expr, $how:expr, $tokens:expr, $wait:ident, $attempt:ident, $wait_with:ident) => {
+        match $how {
+            How::Wait => {
+                $lock.$wait();
+                true
+            }
+            How::Try => $lock.$attempt(),
+            how => $lock.$wait_with(how.wait($tokens)).is_ok(),
         }
     };
 }
 
-/// What testers see of a lock.
-macro_rules! seen {
+/// What scripts do with a lock, and testers see of it, by its own methods.
+macro_rules! own {
     ($lock:ty) => {
+        fn acquire(&self, writes: bool, how: How, tokens: &[CancelToken<Sim>]) -> bool {
+            if writes {
+                take!(self, how, tokens, write, try_write, write_with)
+            } else {
+                take!(self, how, tokens, read, try_read, read_with)
+            }
+        }
+
+        fn read_again(&self, how: How, tokens: &[CancelToken<Sim>]) -> bool {
+            take!(self, how, tokens, read_recursive, try_read_recursive, read_recursive_with)
+        }
+
+        unsafe fn release(&self, writes: bool, fair: bool) {
+            // SAFETY: the caller's promise, here and below.
+            unsafe {
+                match (writes, fair) {
+                    (true, true) => self.unlock_write_fair(),
+                    (true, false) => self.unlock_write(),
+                    (false, true) => self.unlock_read_fair(),
+                    (false, false) => self.unlock_read(),
+                }
+            }
+        }
+
+        unsafe fn downgrade(&self) {
+            // SAFETY: as above.
+            unsafe { <$lock>::downgrade(self) }
+        }
+
         fn for_each_queued(&self, f: impl FnMut(usize, char)) -> bool {
             // SAFETY: between two steps nobody runs.
             unsafe { <$lock>::for_each_queued(self, f) }
@@ -255,7 +216,6 @@ const READERS: usize = 2 * MOST_THREADS as usize;
 
 impl Lock for published::RwSem<Sim> {
     own!(published::RwSem<Sim>);
-    seen!(published::RwSem<Sim>);
 
     const MAY_BE_FREED: bool = false;
 
@@ -312,8 +272,10 @@ impl Deref for TwoLocks {
 
 impl Lock for TwoLocks {
     own!(RawRwLock<Sim>);
-    own!(RawRwLock<Sim>, upgrades);
-    seen!(RawRwLock<Sim>);
+
+    fn upgrades(&self) -> &RawRwLock<Sim> {
+        &self.lock
+    }
 
     fn prepare(&self) {
         match self.before {
@@ -442,51 +404,24 @@ impl<L: Lock> Sem<L> {
         let upgrades = then == Then::Upgrade;
         // An upgrade is waited for on the writers' side.
         self.ranks.ask(writes || upgrades, how);
-        let had =
-            if upgrades { self.acquire_upgradable(how) } else { self.try_acquire(writes, how) };
+        let had = if upgrades {
+            let lock = self.lock.upgrades();
+            let tokens = &self.tokens;
+            take!(lock, how, tokens, upgradable_read, try_upgradable_read, upgradable_read_with)
+        } else {
+            self.lock.acquire(writes, how, &self.tokens)
+        };
         self.ranks.answer(had);
         had
     }
 
-    fn try_acquire(&self, writes: bool, how: How) -> bool {
-        let lock = &self.lock;
-        match (how, writes) {
-            (How::Wait, true) => lock.write(),
-            (How::Wait, false) => lock.read(),
-            (How::Try, true) => return lock.try_write(),
-            (How::Try, false) => return lock.try_read(),
-            (_, true) => return lock.write_with(how.wait(&self.tokens)).is_ok(),
-            (_, false) => return lock.read_with(how.wait(&self.tokens)).is_ok(),
-        }
-        true
-    }
-
-    fn acquire_upgradable(&self, how: How) -> bool {
-        let lock = &self.lock;
-        match how {
-            How::Wait => {
-                lock.upgradable_read();
-                true
-            }
-            How::Try => lock.try_upgradable_read(),
-            _ => lock.upgradable_read_with(how.wait(&self.tokens)).is_ok(),
-        }
-    }
-
     /// The upgradable reader becomes the writer. Returns whether it could.
     fn upgrade(&self, how: How) -> bool {
-        let lock = &self.lock;
+        let lock = self.lock.upgrades();
         // SAFETY: held upgradably.
-        self.room.upgrade(|| unsafe {
-            match how {
-                How::Wait => {
-                    lock.upgrade();
-                    true
-                }
-                How::Try => lock.try_upgrade(),
-                _ => lock.upgrade_with(how.wait(&self.tokens)).is_ok(),
-            }
-        })
+        let upgrade =
+            || unsafe { take!(lock, how, &self.tokens, upgrade, try_upgrade, upgrade_with) };
+        self.room.upgrade(upgrade)
     }
 
     /// Leaves as an upgradable reader that could not upgrade: half of them as a mere reader.
@@ -494,26 +429,18 @@ impl<L: Lock> Sem<L> {
         self.room.upgradable(false);
         if how == How::Try {
             // SAFETY: held upgradably.
-            unsafe { self.lock.downgrade_upgradable() };
+            unsafe { self.lock.upgrades().downgrade_upgradable() };
             return self.release(false, false);
         }
         self.room.leave(false);
         // SAFETY: held upgradably.
-        unsafe { self.lock.unlock_upgradable() }
+        unsafe { self.lock.upgrades().unlock_upgradable() }
     }
 
     /// Reads again, which needs no waiting, however it is asked for.
     fn read_again(&self, how: How) {
-        let had = match how {
-            How::Wait => {
-                self.lock.read_recursive();
-                true
-            }
-            How::Try => self.lock.try_read_recursive(),
-            _ => self.lock.read_recursive_with(how.wait(&self.tokens)).is_ok(),
-        };
-        if !had {
-            self.room.complain(FailureKind::Order, "a reader could not read again".into());
+        if !self.lock.read_again(how, &self.tokens) {
+            self.room.complaints.note(FailureKind::Order, "a reader could not read again");
         }
     }
 
@@ -521,14 +448,7 @@ impl<L: Lock> Sem<L> {
     fn release(&self, writes: bool, fair: bool) {
         self.room.leave(writes);
         // SAFETY: entered after it was taken.
-        unsafe {
-            match (writes, fair) {
-                (true, true) => self.lock.unlock_write_fair(),
-                (true, false) => self.lock.unlock_write(),
-                (false, true) => self.lock.unlock_read_fair(),
-                (false, false) => self.lock.unlock_read(),
-            }
-        }
+        unsafe { self.lock.release(writes, fair) }
     }
 }
 
@@ -555,7 +475,9 @@ impl<L: Lock> Subject for Sem<L> {
                     }
                     Then::DownAndUp => {
                         // SAFETY: held for writing.
-                        self.room.downgrade(|| unsafe { self.lock.downgrade_to_upgradable() });
+                        self.room.downgrade(|| unsafe {
+                            self.lock.upgrades().downgrade_to_upgradable()
+                        });
                         self.room.upgradable(true);
                         stay(section);
                         self.upgrade(How::Wait);
@@ -593,7 +515,7 @@ impl<L: Lock> Subject for Sem<L> {
     }
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
-        self.room.check()?;
+        self.room.complaints.check()?;
         self.ranks.look(|queued| self.lock.for_each_queued(|hint, _| queued(hint)));
         self.ranks.check()?;
         if self.returned.take() && self.to_return.get() == 0 && self.lock.is_free() {

@@ -10,21 +10,12 @@ use crate::sim::Sim;
 use crate::tester::failure::FailureKind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
-const CAN: Abilities = Abilities {
-    shared: false,
-    timed: true,
-    fair: true,
-    ranges: false,
-    upgrades: false,
-    priorities: false,
-};
-
 macro_rules! kind {
     ($name:literal, $about:literal, $lock:expr, $backoff:expr) => {
         SubjectKind {
             name: $name,
             about: $about,
-            can: CAN,
+            can: Abilities::MUTEX,
             make: |script| Box::new(Tickets::new($lock, $backoff, script)),
         }
     };
@@ -97,7 +88,7 @@ impl<S: BatchSize> Tickets<S> {
         // Judged only now: others may be known to have given up before they return.
         if by >= batch {
             let what = format!("thread {me} was overtaken {by} times, in a batch of {batch}");
-            self.room.complain(FailureKind::Order, what);
+            self.room.complaints.note(FailureKind::Order, what);
         }
         waiters[me] = Waiter::default();
         for waiter in waiters.iter_mut() {
@@ -155,7 +146,7 @@ impl<S: BatchSize> Subject for Tickets<S> {
     }
 
     fn check(&self, ran: usize) -> Result<(), Complaint> {
-        self.room.check()?;
+        self.room.complaints.check()?;
         if self.room.writers.get() > 0 && !self.lock.is_locked() {
             return Err(Complaint::new(FailureKind::Word, "the lock does not know of its holder"));
         }

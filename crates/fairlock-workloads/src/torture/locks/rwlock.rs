@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairlock::platform::Native;
-use fairlock::{Policy, RawRwLock, RawRwLockExt, Wait, WaitError, lock_api, published};
+use fairlock::{Policy, RawRwLock, RawRwLockExt, WaitError, lock_api, published};
 
 use super::{Lock, Pair};
 use crate::torture::seat::{Refusal, Seat, Subject};
@@ -75,31 +75,14 @@ trait Ways:
 {
     const OPS: &'static [Op];
 
-    // Not asked of a lock in whose `OPS` they are not.
-    fn try_upgradable_read(&self) -> bool {
-        unreachable!()
-    }
-    fn upgradable_read_with(&self, _: Wait<'_>) -> Result<(), WaitError> {
-        unreachable!()
-    }
-    unsafe fn unlock_upgradable(&self, _fair: bool) {
-        unreachable!()
-    }
-    unsafe fn downgrade_to_upgradable(&self) {
-        unreachable!()
-    }
-    unsafe fn try_upgrade(&self) -> bool {
-        unreachable!()
-    }
-    unsafe fn upgrade_with(&self, _: Wait<'_>) -> Result<(), WaitError> {
-        unreachable!()
-    }
-
-    fn planned_wait_ns(&self, _grants: usize) -> Option<u64> {
+    /// The lock as one with upgrades and a bound, if it is one.
+    fn ours(&self) -> Option<&RawRwLock> {
         None
     }
-    fn form(&self) -> &'static str {
-        "full"
+
+    /// Not asked of a lock in whose `OPS` there are no upgrades.
+    fn upgrades(&self) -> &RawRwLock {
+        self.ours().expect("a lock with upgrades")
     }
 }
 
@@ -118,40 +101,8 @@ impl Ways for RawRwLock {
         Op::DownAndUp,
     ];
 
-    fn try_upgradable_read(&self) -> bool {
-        self.try_upgradable_read()
-    }
-
-    fn upgradable_read_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        self.upgradable_read_with(wait)
-    }
-
-    unsafe fn unlock_upgradable(&self, fair: bool) {
-        // SAFETY: the caller's promise, here and below.
-        unsafe { if fair { self.unlock_upgradable_fair() } else { self.unlock_upgradable() } }
-    }
-
-    unsafe fn downgrade_to_upgradable(&self) {
-        // SAFETY: as above.
-        unsafe { self.downgrade_to_upgradable() }
-    }
-
-    unsafe fn try_upgrade(&self) -> bool {
-        // SAFETY: as above.
-        unsafe { self.try_upgrade() }
-    }
-
-    unsafe fn upgrade_with(&self, wait: Wait<'_>) -> Result<(), WaitError> {
-        // SAFETY: as above.
-        unsafe { self.upgrade_with(wait) }
-    }
-
-    fn planned_wait_ns(&self, grants: usize) -> Option<u64> {
-        Some(self.planned_wait_ns(grants))
-    }
-
-    fn form(&self) -> &'static str {
-        if self.has_slot() { "slot" } else { "no slot" }
+    fn ours(&self) -> Option<&RawRwLock> {
+        Some(self)
     }
 }
 
@@ -180,8 +131,11 @@ impl<L: Ways> Rw<L> {
                 (HeldAs::Read, _) | (HeldAs::Write, Mistake::WritesAsReader) => {
                     request.take(|| lock.try_lock_shared(), |wait| lock.read_with(wait))
                 }
-                (HeldAs::Upgradable, _) => request
-                    .take(|| lock.try_upgradable_read(), |wait| lock.upgradable_read_with(wait)),
+                (HeldAs::Upgradable, _) => {
+                    let lock = lock.upgrades();
+                    request
+                        .take(|| lock.try_upgradable_read(), |wait| lock.upgradable_read_with(wait))
+                }
                 (HeldAs::Write, _) => {
                     request.take(|| lock.try_lock_exclusive(), |wait| lock.write_with(wait))
                 }
@@ -207,7 +161,8 @@ impl<L: Ways> Rw<L> {
             match (mode, visit.fair) {
                 (HeldAs::Read, true) => lock.unlock_shared_fair(),
                 (HeldAs::Read, false) => lock.unlock_shared(),
-                (HeldAs::Upgradable, fair) => lock.unlock_upgradable(fair),
+                (HeldAs::Upgradable, true) => lock.upgrades().unlock_upgradable_fair(),
+                (HeldAs::Upgradable, false) => lock.upgrades().unlock_upgradable(),
                 (HeldAs::Write, true) => lock.unlock_exclusive_fair(),
                 (HeldAs::Write, false) => lock.unlock_exclusive(),
             }
@@ -232,16 +187,16 @@ impl<L: Ways> Rw<L> {
 
     /// The upgradable reader becomes the writer; no other writer may come in between.
     fn upgrade(&self, visit: &Visit, seat: &Seat<'_>) -> bool {
-        let lock = &self.lock;
+        let lock = self.lock.upgrades();
         let before = self.pair.read(seat, visit.section);
         // SAFETY: the thread holds the lock upgradably, here and below.
         let attempt = || unsafe { lock.try_upgrade() };
         let upgraded = seat.upgrade(visit, |request| match (visit.op, self.mistake) {
             (_, Mistake::UpgradesInTwoSteps) => {
                 // SAFETY: as above.
-                unsafe { lock.unlock_upgradable(false) };
+                unsafe { lock.unlock_upgradable() };
                 std::thread::yield_now();
-                lock.lock_exclusive();
+                lock.write();
                 Ok(())
             }
             (Op::TryUpgrade, _) => attempt().then_some(()).ok_or(Refusal::Busy),
@@ -258,7 +213,7 @@ impl<L: Ways> Rw<L> {
     fn down_and_up(&self, visit: &Visit, seat: &Seat<'_>) -> HeldAs {
         let before = self.pair.read(seat, Section::Nothing);
         // SAFETY: the thread has taken the lock for writing.
-        unsafe { self.lock.downgrade_to_upgradable() };
+        unsafe { self.lock.upgrades().downgrade_to_upgradable() };
         if self.pair.read(seat, visit.section) != before {
             seat.fail("exclusion: a writer came in during a downgrade");
         }
@@ -318,7 +273,7 @@ impl<L: Ways> Subject for Rw<L> {
     }
 
     fn planned_ns(&self, others: usize) -> Option<u64> {
-        self.lock.planned_wait_ns(self.grants(others))
+        Some(self.lock.ours()?.planned_wait_ns(self.grants(others)))
     }
 
     /// Between those of one side come those of the other.
@@ -334,7 +289,9 @@ impl<L: Ways> Subject for Rw<L> {
             (false, false) => "free",
         };
         let waiters = if lock.has_waiters() { "threads queued" } else { "nobody queued" };
-        format!("{held}, {waiters}, {}", lock.form())
+        let form =
+            lock.ours().map_or("full", |lock| if lock.has_slot() { "slot" } else { "no slot" });
+        format!("{held}, {waiters}, {form}")
     }
 
     fn is_idle(&self) -> bool {
