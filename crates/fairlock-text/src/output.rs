@@ -27,6 +27,11 @@ impl Room {
     pub fn lines(self, text: &str) -> usize {
         wrapped(&visible_lines(text), self.columns).lines().count()
     }
+
+    /// The first text for which there is room above the cursor, which is on a line of its own.
+    pub fn first_that_fits(self, mut texts: impl Iterator<Item = String>) -> Option<String> {
+        texts.find(|text| self.rows.is_none_or(|rows| self.lines(text) < rows))
+    }
 }
 
 impl Page {

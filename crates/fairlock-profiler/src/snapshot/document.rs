@@ -41,7 +41,7 @@ pub struct OfThread {
 }
 
 /// What a thread waits for.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub struct OfWait {
     pub kind: String,
     pub name: String,
@@ -65,10 +65,11 @@ pub struct OfHold {
 }
 
 /// Which thread must do something for the wait to end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
     /// Nobody holds what is waited for, as a condition.
+    #[default]
     Nobody,
     /// A thread of the process.
     Thread(u32),

@@ -165,9 +165,8 @@ fn of_place(process: &Process, place: &AtPlace) -> AtStack {
 
 fn of_wait(process: &Process, wait: &Wait) -> OfWait {
     let record = &process.record;
-    let lock = Seen { process, number: wait.lock, lock: &record.locks[wait.lock] };
     OfWait {
-        lock: lock.name(),
+        lock: Seen::of(process, wait.lock).name(),
         thread: wait.thread,
         name: wait.name.clone(),
         reads: wait.reads,

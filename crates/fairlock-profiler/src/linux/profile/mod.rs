@@ -68,10 +68,14 @@ fn named_beside(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// What the `/proc/PID/status` of a process or a thread has behind this word.
+pub fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
 /// The number that a process or a thread has for itself, by its `/proc/PID/status`.
 pub fn own_number(status: &str) -> Option<u32> {
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    numbers.split_whitespace().last()?.parse().ok()
+    field(status, "NSpid:")?.split_whitespace().last()?.parse().ok()
 }
 
 /// Where a process that runs writes the record of its named locks, if it does.

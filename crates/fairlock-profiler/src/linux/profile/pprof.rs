@@ -80,8 +80,7 @@ impl Profile {
     /// The profile, compressed.
     pub fn pprof(&self, charge: Charge) -> Result<Vec<u8>, Error> {
         let sample = |process: &Process, place: &AtPlace| {
-            let lock = &process.record.locks[place.lock];
-            let lock = Seen { process, number: place.lock, lock }.name();
+            let lock = Seen::of(process, place.lock).name();
             let values = vec![place.count, place.waited_ns];
             Sample { stack: process.stack(place.stack), values, lock }
         };

@@ -9,7 +9,7 @@ use super::table::{LOCKS, share};
 use super::{Profile, Seen, runs};
 use crate::layout::{Column, Table, or_dash};
 use crate::output::Room;
-use crate::place::CodePlace;
+use crate::place::{CodePlace, file_name};
 use crate::units::{count, digits, several, time};
 use crate::{Charge, sum};
 
@@ -105,10 +105,8 @@ impl Profile {
             }
             text
         };
-        // The cursor is below the text, on a line of its own.
-        let fits = |text: &String| room.rows.is_none_or(|rows| room.lines(text) < rows);
-        let mut screens = (0..=locks.len().min(LOCKS)).rev().map(screen);
-        screens.find(fits).unwrap_or_else(|| format!("{totals}\n"))
+        let screens = (0..=locks.len().min(LOCKS)).rev().map(screen);
+        room.first_that_fits(screens).unwrap_or_else(|| format!("{totals}\n"))
     }
 }
 
@@ -116,12 +114,15 @@ impl Profile {
 fn totals<'a>(profile: &Profile, locks: &[Since<'a>], passed: Duration) -> String {
     let running: Vec<_> =
         profile.processes.iter().map(|process| &process.record).filter(|it| runs(it.pid)).collect();
-    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let who = match running[..] {
         [] => return "no program that runs has taken a pthread lock".to_owned(),
-        [one] => format!("{} ({})", name(&one.program), one.pid),
+        [one] => format!("{} ({})", file_name(&one.program), one.pid),
         [first, ..] => {
-            format!("{} and others, {}", name(&first.program), several(running.len(), "process"))
+            format!(
+                "{} and others, {}",
+                file_name(&first.program),
+                several(running.len(), "process")
+            )
         }
     };
     let runs = |pid| running.iter().any(|record| record.pid == pid);

@@ -5,7 +5,7 @@ use std::fs;
 
 use fairlock_profile::{Asleep, Held, Thread};
 
-use super::{Process, Profile, Seen};
+use super::{Process, Profile, Seen, field};
 use crate::layout::{Column, Table, or_dash};
 use crate::place::CodePlace;
 use crate::units::{count, time};
@@ -143,8 +143,7 @@ impl Seen<'_> {
 /// The process that a thread is of, if it runs.
 fn process_of(tid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok()
+    field(&status, "Tgid:")?.parse().ok()
 }
 
 impl Profile {

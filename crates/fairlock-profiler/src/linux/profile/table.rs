@@ -162,7 +162,7 @@ fn waits(profile: &Profile) -> String {
                 .caller(stack)
                 .map_or_else(|| "a place not known".to_owned(), |place| place.short())
         };
-        let lock = Seen { process, number: wait.lock, lock: &process.record.locks[wait.lock] };
+        let lock = Seen::of(process, wait.lock);
         let _ = write!(
             text,
             "{}: {} ({}) at {} for {}",

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Process, Profile, Seen};
+use crate::place::file_name;
 
 #[derive(Serialize)]
 struct Trace {
@@ -33,7 +34,7 @@ impl Profile {
 
 fn of_process(process: &Process, began: u64, events: &mut Vec<Value>) {
     let record = &process.record;
-    let program = record.program.rsplit('/').next().unwrap_or_default();
+    let program = file_name(&record.program);
     events.push(json!({
         "ph": "M", "name": "process_name", "pid": record.pid, "args": { "name": program },
     }));
@@ -95,7 +96,7 @@ fn of_wait(process: &Process, wait: &Wait, began: u64, events: &mut Vec<Value>) 
 }
 
 fn name_of(process: &Process, wait: &Wait) -> String {
-    Seen { process, number: wait.lock, lock: &process.record.locks[wait.lock] }.name()
+    Seen::of(process, wait.lock).name()
 }
 
 fn place(process: &Process, stack: u32) -> Option<String> {

@@ -10,7 +10,7 @@ use fairlock_profile::Module;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::Error;
-use crate::linux::profile::own_number;
+use crate::linux::profile::{field, own_number};
 
 /// A process that runs.
 pub struct Process {
@@ -226,10 +226,6 @@ impl Call {
         let arguments = arguments.try_into().unwrap_or_default();
         Some(Self { number: u64::try_from(number).ok(), arguments, stack, code })
     }
-}
-
-fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
 /// When a thread last had a CPU, in milliseconds of that CPU's own clock.

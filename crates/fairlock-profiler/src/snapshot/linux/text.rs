@@ -36,10 +36,8 @@ pub fn screen(content: &Content, room: Room) -> String {
         let more = if more > 0 { format!("{more} more rows\n") } else { String::new() };
         format!("{deadlocks}{text}{more}")
     };
-    // The cursor is below the text, on a line of its own.
-    let fits = |text: &String| room.rows.is_none_or(|rows| room.lines(text) < rows);
-    let mut screens = (1..=groups.len()).rev().map(screen);
-    screens.find(fits).unwrap_or_else(|| format!("{deadlocks}{}\n", title(content)))
+    let screens = (1..=groups.len()).rev().map(screen);
+    room.first_that_fits(screens).unwrap_or_else(|| format!("{deadlocks}{}\n", title(content)))
 }
 
 /// How many threads there are.

@@ -6,6 +6,7 @@ use syscalls::x86_64::Sysno;
 
 use super::glibc;
 use super::process::{Call, Process, Thread};
+use crate::linux::profile::field;
 use crate::linux::profile::names::Names;
 use crate::linux::profile::now::WaitNow;
 use crate::place::{self, CodePlace, file_name};
@@ -87,96 +88,45 @@ impl What {
         let name = function.trim_start_matches('<');
         // Of glibc, names for its own use.
         let own = name.trim_start_matches('_').trim_start_matches("GI_").trim_start_matches('_');
-        let begins = |names: &[&str]| names.iter().any(|it| own.starts_with(it));
-        let is = |names: &[&str]| names.contains(&own);
-        Some(if begins(&["pthread_mutex_", "lll_lock_wait_pthread"]) {
-            Self::Mutex
-        } else if begins(&["pthread_rwlock_"]) {
-            Self::Rwlock
-        } else if begins(&["pthread_cond_"]) {
-            Self::Condition
-        } else if begins(&["pthread_barrier_wait"]) {
-            Self::Barrier
-        } else if begins(&["sem_", "new_sem_wait"]) {
-            Self::Semaphore
-        } else if begins(&["pthread_join", "pthread_clockjoin", "pthread_timedjoin", "thrd_join"]) {
-            Self::Join
-        } else if is(&[
-            "malloc",
-            "libc_malloc",
-            "calloc",
-            "libc_calloc",
-            "realloc",
-            "libc_realloc",
-            "free",
-            "libc_free",
-            "cfree",
-            "memalign",
-            "libc_memalign",
-            "posix_memalign",
-            "aligned_alloc",
-            "valloc",
-            "pvalloc",
-            "mallinfo",
-            "mallinfo2",
-            "malloc_info",
-            "malloc_trim",
-            "mallopt",
-        ]) || begins(&[
-            "int_malloc",
-            "int_free",
-            "int_memalign",
-            "int_realloc",
-            "arena_get",
-            "tcache_init",
-        ]) {
-            Self::Malloc
-        } else if begins(&["IO_"])
-            || is(&[
-                "puts",
-                "printf",
-                "fprintf",
-                "vprintf",
-                "vfprintf",
-                "fputs",
-                "fputc",
-                "putc",
-                "putchar",
-                "fwrite",
-                "fread",
-                "fgets",
-                "fgetc",
-                "getc",
-                "getchar",
-                "getline",
-                "getdelim",
-                "ungetc",
-                "fflush",
-                "fclose",
-                "fseek",
-                "fseeko",
-                "ftell",
-                "ftello",
-                "rewind",
-                "setvbuf",
-                "setbuf",
-                "perror",
-                "fscanf",
-                "scanf",
-                "printf_chk",
-                "fprintf_chk",
-                "vfprintf_chk",
-                "flockfile",
-                "fputs_unlocked",
-            ])
-        {
-            Self::Stdio
-        } else {
-            let other = OTHERS.iter().find(|(begin, ..)| name.starts_with(begin))?;
-            Self::Other(other.1, other.2)
-        })
+        let is_of = |(_, begins, names): &&(Self, &str, &str)| {
+            begins.split_ascii_whitespace().any(|it| own.starts_with(it))
+                || names.split_ascii_whitespace().any(|it| it == own)
+        };
+        if let Some((what, ..)) = OF_GLIBC.iter().find(is_of) {
+            return Some(*what);
+        }
+        let other = OTHERS.iter().find(|(begin, ..)| name.starts_with(begin))?;
+        Some(Self::Other(other.1, other.2))
     }
 }
+
+/// What functions of glibc wait for: how their names begin, and names.
+const OF_GLIBC: [(What, &str, &str); 8] = [
+    (What::Mutex, "pthread_mutex_ lll_lock_wait_pthread", ""),
+    (What::Rwlock, "pthread_rwlock_", ""),
+    (What::Condition, "pthread_cond_", ""),
+    (What::Barrier, "pthread_barrier_wait", ""),
+    (What::Semaphore, "sem_ new_sem_wait", ""),
+    (What::Join, "pthread_join pthread_clockjoin pthread_timedjoin thrd_join", ""),
+    (
+        What::Malloc,
+        "int_malloc int_free int_memalign int_realloc arena_get tcache_init",
+        "malloc libc_malloc calloc libc_calloc realloc libc_realloc free libc_free cfree memalign \
+         libc_memalign posix_memalign aligned_alloc valloc pvalloc mallinfo mallinfo2 malloc_info \
+         malloc_trim mallopt",
+    ),
+    (
+        What::Stdio,
+        "IO_",
+        "puts printf fprintf vprintf vfprintf fputs fputc putc putchar fwrite fread fgets fgetc \
+         getc getchar getline getdelim ungetc fflush fclose fseek fseeko ftell ftello rewind \
+         setvbuf setbuf perror fscanf scanf printf_chk fprintf_chk vfprintf_chk flockfile \
+         fputs_unlocked",
+    ),
+];
+
+/// Of what a futex is: its kind, its name, and its owner.
+type Found = (&'static str, String, Owner);
 
 impl Waits<'_> {
     /// What the thread waits for; none if it runs. `stack` begins with the innermost function.
@@ -203,30 +153,16 @@ impl Waits<'_> {
             }
             _ => ns,
         });
-        Some(OfWait {
-            kind: wait.kind.to_owned(),
-            name: wait.name.clone(),
-            address: Some(format!("{:#x}", wait.address)),
-            owner,
-            waited_ns: Some(wait.waited_ns),
-            held_ns,
-            // Its waiters wake now and then by themselves.
-            timed: seen.timed && !wait.is_settled,
-        })
+        // Its waiters wake now and then by themselves.
+        let timed = seen.timed && !wait.is_settled;
+        Some(OfWait { timed, held_ns, ..recorded_wait(wait, owner) })
     }
 
     /// The same of a thread that runs: it may wait for a lock awake.
     fn awake(&self, wait: &WaitNow) -> Option<OfWait> {
         let holder = wait.holder.filter(|_| wait.is_lock)?;
-        Some(OfWait {
-            kind: wait.kind.to_owned(),
-            name: wait.name.clone(),
-            address: Some(format!("{:#x}", wait.address)),
-            timed: false,
-            owner: self.owner(Some(holder.0), true, ""),
-            waited_ns: Some(wait.waited_ns),
-            held_ns: holder.1,
-        })
+        let owner = self.owner(Some(holder.0), true, "");
+        Some(OfWait { held_ns: holder.1, ..recorded_wait(wait, owner) })
     }
 
     /// The same, by what can be seen from outside.
@@ -246,67 +182,65 @@ impl Waits<'_> {
                     .number
                     .map_or("no system call".to_owned(), |it| format!("system call {it}")),
                 name: thread.in_kernel.clone().unwrap_or_default(),
-                address: None,
-                timed: false,
-                owner: Owner::Nobody,
-                waited_ns: None,
-                held_ns: None,
+                ..OfWait::default()
             },
         })
     }
 
     fn futex(&self, call: &Call, address: u64, timed: bool, stack: &[CodePlace]) -> OfWait {
+        let (kind, name, owner) = self.word(call, address).unwrap_or_else(|| {
+            self.ours(address, stack)
+                .or_else(|| Some(self.of_function(What::of_stack(stack)?, address)))
+                .unwrap_or_else(|| self.unexplained(address, stack))
+        });
+        let (kind, address) = (kind.to_owned(), Some(format!("{address:#x}")));
+        OfWait { kind, name, address, timed, owner, ..OfWait::default() }
+    }
+
+    /// A futex whose word and call say what it is.
+    fn word(&self, call: &Call, address: u64) -> Option<Found> {
         const LOCK_PI: [u64; 2] = [6, 13];
         const COMMAND: u64 = 0x7f;
         const PRIVATE: u64 = 0x80;
         let [_, operation, value, ..] = call.arguments;
-        let wait = |kind: &str, name: String, owner| OfWait {
-            kind: kind.to_owned(),
-            name,
-            address: Some(format!("{address:#x}")),
-            timed,
-            owner,
-            waited_ns: None,
-            held_ns: None,
-        };
-        let named = |base| self.name(base);
         if LOCK_PI.contains(&(operation & COMMAND)) {
             let owner = glibc::word_owner(self.process, address);
-            return wait(
-                "PI mutex",
-                named(address),
-                self.owner(owner, true, "no thread is in its word"),
-            );
+            let owner = self.owner(owner, true, "no thread is in its word");
+            return Some(("PI mutex", self.name(address), owner));
         }
         // A thread that joins another waits until the kernel has cleared the thread's number.
-        let joined = self.threads.iter().find(|it| u64::from(it.inner) == value);
-        if let Some(joined) = joined
-            && operation & PRIVATE == 0
-            && self.process.words(address) == Some([joined.inner])
-        {
-            return wait("join", label(joined), Owner::Thread(joined.tid));
-        }
-        // Our own library has the program's locks elsewhere, unless it calls glibc's functions.
+        let joined = self.threads.iter().find(|it| u64::from(it.inner) == value)?;
+        let is_join =
+            operation & PRIVATE == 0 && self.process.words(address) == Some([joined.inner]);
+        is_join.then(|| ("join", label(joined), Owner::Thread(joined.tid)))
+    }
+
+    /// A lock of our own library, which has the program's locks elsewhere, unless it calls glibc's functions.
+    fn ours(&self, address: u64, stack: &[CodePlace]) -> Option<Found> {
+        const WHY: &str = "fairlock's library serves it: FAIRLOCK_PROFILE makes it record that";
         let is_ours =
             |place: &CodePlace| file_name(&place.object).starts_with("libfairlock_preload");
-        let mut known = stack.iter().filter(|it| is_ours(it) || What::of(&it.function).is_some());
-        if known.next().is_some_and(is_ours) {
-            const OURS: &str =
-                "fairlock's library serves it: FAIRLOCK_PROFILE makes it record that";
-            let kind = stack.iter().find_map(|place| What::of(&place.function));
-            let kind = match kind {
-                Some(What::Rwlock) => "rwlock",
-                Some(What::Condition) => "condition",
-                _ => "mutex",
-            };
-            return wait(kind, named(address), Owner::Unknown(OURS.to_owned()));
-        }
-        match What::of_stack(stack) {
-            Some(What::Mutex) => {
+        stack
+            .iter()
+            .find(|it| is_ours(it) || What::of(&it.function).is_some())
+            .filter(|it| is_ours(it))?;
+        let kind = match stack.iter().find_map(|place| What::of(&place.function)) {
+            Some(What::Rwlock) => "rwlock",
+            Some(What::Condition) => "condition",
+            _ => "mutex",
+        };
+        Some((kind, self.name(address), Owner::Unknown(WHY.to_owned())))
+    }
+
+    /// A futex at which a function sleeps that waits for this.
+    fn of_function(&self, what: What, address: u64) -> Found {
+        let named = || self.name(address);
+        match what {
+            What::Mutex => {
                 let owner = glibc::mutex_owner(self.process, address);
-                wait("mutex", named(address), self.owner(owner, true, "it is not one of glibc's"))
+                ("mutex", named(), self.owner(owner, true, "it is not one of glibc's"))
             }
-            Some(What::Rwlock) => {
+            What::Rwlock => {
                 let base = glibc::rwlock_of(address);
                 let owner = match glibc::rwlock_owners(self.process, base) {
                     Some((0, 0)) | None => {
@@ -315,65 +249,60 @@ impl Waits<'_> {
                     Some((0, readers)) => Owner::Readers(readers),
                     Some((writer, _)) => self.owner(Some(writer), true, ""),
                 };
-                wait("rwlock", named(base), owner)
+                ("rwlock", self.name(base), owner)
             }
-            Some(What::Condition) => {
-                let name = named(address);
+            What::Condition => {
+                let name = named();
                 // The futex is within it, at a place that differs between versions.
                 let place = ["+0x20", "+0x24", "+0x28", "+0x2c"]
                     .iter()
                     .find_map(|it| name.strip_suffix(it));
-                wait("condition", place.unwrap_or(&name).to_owned(), Owner::Nobody)
+                ("condition", place.unwrap_or(&name).to_owned(), Owner::Nobody)
             }
-            Some(What::Semaphore) => wait("semaphore", named(address), Owner::Nobody),
-            Some(What::Barrier) => {
+            What::Semaphore => ("semaphore", named(), Owner::Nobody),
+            What::Barrier => {
                 let came = glibc::barrier_counts(self.process, address);
                 let came = came.map(|(came, count)| format!(", {came} of {count} there"));
-                let name = named(address.wrapping_sub(4)) + &came.unwrap_or_default();
-                wait("barrier", name, Owner::Nobody)
+                let name = self.name(address.wrapping_sub(4)) + &came.unwrap_or_default();
+                ("barrier", name, Owner::Nobody)
             }
-            Some(What::Join) => {
-                wait("join", named(address), Owner::Unknown("it has ended".to_owned()))
-            }
-            Some(What::Malloc) => {
-                const WHY: &str = "malloc does not store it";
+            What::Join => ("join", named(), Owner::Unknown("it has ended".to_owned())),
+            What::Malloc => {
                 let is_libc = self.process.mapping(address).is_some_and(|it| !it.path.is_empty());
-                let name = if is_libc {
-                    "main arena".to_owned()
-                } else {
-                    format!("arena of {address:#x}")
-                };
-                wait("malloc", name, Owner::Unknown(WHY.to_owned()))
+                let arena = || format!("arena of {address:#x}");
+                let name = if is_libc { "main arena".to_owned() } else { arena() };
+                ("malloc", name, Owner::Unknown("malloc does not store it".to_owned()))
             }
-            Some(What::Stdio) => {
-                let streams = ["stdin", "stdout", "stderr"].into_iter();
-                let is_it = |stream: &&str| {
-                    let variable = self.names.named(&format!("_IO_2_1_{stream}_"));
-                    variable.is_some_and(|it| glibc::is_lock_of(self.process, it, address))
-                };
-                let name =
-                    streams.into_iter().find(is_it).map_or_else(|| named(address), str::to_owned);
-                let tid = self.names.named("_thread_db_pthread_tid");
-                let owner = glibc::stream_owner(self.process, address, tid);
-                let owner = owner.filter(|&tid| self.thread(tid).is_some());
-                wait("stream", name, self.owner(owner, true, "the stream has no thread in it"))
-            }
+            What::Stdio => self.stream(address),
             // Such an address says nothing to anybody.
-            Some(What::Other(kind @ "Go's runtime", why)) => {
-                wait(kind, String::new(), Owner::Unknown(why.to_owned()))
+            What::Other(kind @ "Go's runtime", why) => {
+                (kind, String::new(), Owner::Unknown(why.to_owned()))
             }
-            Some(What::Other(kind, why)) => {
-                let owner =
-                    if why.is_empty() { Owner::Nobody } else { Owner::Unknown(why.to_owned()) };
-                wait(kind, named(address), owner)
-            }
-            None => {
-                let owner = glibc::mutex_owner(self.process, address);
-                match owner.filter(|&tid| self.thread(tid).is_some()) {
-                    Some(tid) => wait("mutex", named(address), self.owner(Some(tid), false, "")),
-                    None => wait("futex", named(address), self.unknown(stack)),
-                }
-            }
+            What::Other(kind, "") => (kind, named(), Owner::Nobody),
+            What::Other(kind, why) => (kind, named(), Owner::Unknown(why.to_owned())),
+        }
+    }
+
+    /// The lock of a stream of glibc's.
+    fn stream(&self, address: u64) -> Found {
+        let is_it = |stream: &&str| {
+            let variable = self.names.named(&format!("_IO_2_1_{stream}_"));
+            variable.is_some_and(|it| glibc::is_lock_of(self.process, it, address))
+        };
+        let name = ["stdin", "stdout", "stderr"].into_iter().find(is_it);
+        let name = name.map_or_else(|| self.name(address), str::to_owned);
+        let tid = self.names.named("_thread_db_pthread_tid");
+        let owner = glibc::stream_owner(self.process, address, tid);
+        let owner = owner.filter(|&tid| self.thread(tid).is_some());
+        ("stream", name, self.owner(owner, true, "the stream has no thread in it"))
+    }
+
+    /// A futex that no function explains.
+    fn unexplained(&self, address: u64, stack: &[CodePlace]) -> Found {
+        let owner = glibc::mutex_owner(self.process, address);
+        match owner.filter(|&tid| self.thread(tid).is_some()) {
+            Some(tid) => ("mutex", self.name(address), self.owner(Some(tid), false, "")),
+            None => ("futex", self.name(address), self.unknown(stack)),
         }
     }
 
@@ -405,14 +334,13 @@ impl Waits<'_> {
             return if is_certain { Owner::Thread(thread.tid) } else { Owner::Perhaps(thread.tid) };
         }
         let status = fs::read_to_string(format!("/proc/{inner}/status")).unwrap_or_default();
-        let field = |key| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-        match field("Tgid:").and_then(|it| it.parse().ok()) {
+        match field(&status, "Tgid:").and_then(|it| it.parse().ok()) {
             // It has begun meanwhile.
             Some(process) if process == self.process.pid => Owner::Thread(inner),
             Some(process) => Owner::Elsewhere {
                 tid: inner,
                 process,
-                name: field("Name:").unwrap_or_default().to_owned(),
+                name: field(&status, "Name:").unwrap_or_default().to_owned(),
             },
             None => Owner::Ended(inner),
         }
@@ -438,50 +366,19 @@ impl Waits<'_> {
 
     /// A system call that is not for locks of programs.
     fn in_call(&self, call: Sysno, made: &Call) -> OfWait {
-        use Sysno::{
-            accept, accept4, connect, fallocate, fcntl, fdatasync, flock, fsync, getdents64,
-            io_uring_enter, ioctl, pread64, preadv, pwrite64, pwritev, read, readv, recvfrom,
-            recvmsg, sendmsg, sendto, sync_file_range, write, writev,
-        };
         /// Those whose first argument is a descriptor.
-        const WITH_FILE: [Sysno; 24] = [
-            accept,
-            accept4,
-            connect,
-            fallocate,
-            fcntl,
-            fdatasync,
-            flock,
-            fsync,
-            getdents64,
-            io_uring_enter,
-            ioctl,
-            pread64,
-            preadv,
-            pwrite64,
-            pwritev,
-            read,
-            readv,
-            recvfrom,
-            recvmsg,
-            sendmsg,
-            sendto,
-            sync_file_range,
-            write,
-            writev,
-        ];
-        let file = || self.process.descriptor(made.arguments[0]).unwrap_or_default();
+        const WITH_FILE: &str = "accept accept4 connect fallocate fcntl fdatasync flock fsync \
+            getdents64 io_uring_enter ioctl pread64 preadv pwrite64 pwritev read readv recvfrom \
+            recvmsg sendmsg sendto sync_file_range write writev";
+        let name = call.name();
+        let has_file = WITH_FILE.split_ascii_whitespace().any(|it| it == name);
+        let file = has_file.then(|| self.process.descriptor(made.arguments[0])).flatten();
+        let is_lock = matches!(call, Sysno::flock | Sysno::fcntl);
         OfWait {
-            kind: call.name().to_owned(),
-            name: if WITH_FILE.contains(&call) { file() } else { String::new() },
-            address: None,
-            timed: false,
-            owner: match call {
-                flock | fcntl => self.file_lock(),
-                _ => Owner::Nobody,
-            },
-            waited_ns: None,
-            held_ns: None,
+            kind: name.to_owned(),
+            name: file.unwrap_or_default(),
+            owner: if is_lock { self.file_lock() } else { Owner::Nobody },
+            ..OfWait::default()
         }
     }
 
@@ -522,6 +419,18 @@ pub fn caller<'a>(stack: impl Iterator<Item = &'a CodePlace> + Clone) -> Option<
         |it: &&CodePlace| it.file.is_some() && it.object == found.object && !place::is_wrapper(it);
     let own = if found.file.is_none() { stack.clone().find(has_line) } else { None };
     own.or(Some(found))
+}
+
+/// A wait as the process has recorded it, for what this owner has.
+fn recorded_wait(wait: &WaitNow, owner: Owner) -> OfWait {
+    OfWait {
+        kind: wait.kind.to_owned(),
+        name: wait.name.clone(),
+        address: Some(format!("{:#x}", wait.address)),
+        owner,
+        waited_ns: Some(wait.waited_ns),
+        ..OfWait::default()
+    }
 }
 
 /// A thread's name and number.
