@@ -111,11 +111,13 @@ fn where_the_locks_of_adversaries_are_makes_no_difference() {
     let machine = Machine::builtin("nvme_8").unwrap();
     for name in ["eight locks a thread", "cancel storm"] {
         let adversary = bound::adversaries::ALL.iter().find(|one| one.name == name).unwrap();
+        let (form, machine) = (bound::Form::Mutex, &machine);
+        let attack = bound::Attack { form, machine, adversary, threads: 8, seed: 1 };
         assert_all_the_same(DEPTHS.iter().enumerate().map(|(nth, deeper)| {
             // More than the allocator has free.
             let in_use: Vec<_> = (0..1_000 + nth).map(|_| Box::new([0_u8; 16])).collect();
             let worst = Cell::default();
-            deeper(&|| worst.set(bound::run(bound::Form::Mutex, &machine, adversary, 8, 1)));
+            deeper(&|| worst.set(bound::run(attack)));
             drop(black_box(in_use));
             format!("{:?}", worst.get())
         }));

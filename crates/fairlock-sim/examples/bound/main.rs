@@ -209,39 +209,32 @@ pub enum Form {
     Control,
 }
 
-pub fn run(
-    form: Form,
-    machine: &Machine,
-    adversary: &Adversary,
-    threads: usize,
-    seed: u64,
-) -> Worst {
-    match form {
-        Form::RwLock => {
-            run_at(|| Apart(RawRwLock::new_const()), form, machine, adversary, threads, seed)
-        }
-        Form::Mutex => {
-            run_at(|| Apart(RawMutex::new_const()), form, machine, adversary, threads, seed)
-        }
-        Form::Control => run_at(Slow::new, form, machine, adversary, threads, seed),
+/// A run: so many threads of an adversary at locks of a form.
+#[derive(Clone, Copy)]
+pub struct Attack<'a> {
+    pub form: Form,
+    pub machine: &'a Machine,
+    pub adversary: &'a Adversary,
+    pub threads: usize,
+    pub seed: u64,
+}
+
+pub fn run(attack: Attack<'_>) -> Worst {
+    match attack.form {
+        Form::RwLock => run_at(|| Apart(RawRwLock::new_const()), attack),
+        Form::Mutex => run_at(|| Apart(RawMutex::new_const()), attack),
+        Form::Control => run_at(Slow::new, attack),
     }
 }
 
-fn run_at<V: Victim>(
-    new: fn() -> V,
-    form: Form,
-    machine: &Machine,
-    adversary: &Adversary,
-    threads: usize,
-    seed: u64,
-) -> Worst {
+fn run_at<V: Victim>(new: fn() -> V, attack: Attack<'_>) -> Worst {
+    let Attack { form, machine, adversary, threads, seed } = attack;
     // SAFETY: no lock of an earlier simulation is used any more.
     unsafe { begin_locks() };
     // One after the other: nothing depends on what the allocator had free.
     let locks: [_; MOST_LOCKS] = std::array::from_fn(|_| new());
-    let parts: Vec<_> = (0..threads).map(|thread| (adversary.part)(thread, threads)).collect();
-    let parts: Vec<_> = parts
-        .into_iter()
+    let parts: Vec<_> = (0..threads)
+        .map(|thread| (adversary.part)(thread, threads))
         .map(|part| if form == Form::Mutex { Part { how: [How::Write; 2], ..part } } else { part })
         .collect();
     let ahead = Ahead::of(&parts);
@@ -296,7 +289,8 @@ fn attack(mut arguments: impl Iterator<Item = String>) -> Result<ExitCode, Box<d
     }
     let named = |name| Ok::<_, MachineError>((name, Machine::builtin(name)?));
     let machines = machines.split(',').map(named).collect::<Result<Vec<_>, _>>()?;
-    if run(Form::Control, &Machine::builtin("nvme_8")?, &ALL[0], 8, 0).share() <= 1.0 {
+    let (form, machine) = (Form::Control, &Machine::builtin("nvme_8")?);
+    if run(Attack { form, machine, adversary: &ALL[0], threads: 8, seed: 0 }).share() <= 1.0 {
         println!("a lock with ten times the aim keeps the bound: nothing is checked");
         return Ok(ExitCode::FAILURE);
     }
@@ -314,7 +308,7 @@ fn attack(mut arguments: impl Iterator<Item = String>) -> Result<ExitCode, Box<d
                 print!("| {} |", adversary.name);
                 for ((_, machine), worst) in machines.iter().zip(&mut worst) {
                     let found = (0..runs)
-                        .map(|seed| run(form, machine, adversary, threads, seed))
+                        .map(|seed| run(Attack { form, machine, adversary, threads, seed }))
                         .inspect(|found| beyond += u32::from(found.share() > 1.0))
                         .fold(Worst::default(), Worst::or);
                     count += runs;
