@@ -1,6 +1,8 @@
 //! What is said of programs that stand still at locks with a name, which they write into a record of their own.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
+mod looks;
+
 use std::cell::UnsafeCell;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +13,7 @@ use std::{env, process, thread};
 use fairlock::stats::{LockStats, NamedExt, snapshot};
 use fairlock::{Mutex, RwLock};
 use fairlock_testing as _; // the watchdog
+use looks::{until_said, unwrapped};
 use serde_json::Value;
 
 /// The exit code if there was a deadlock.
@@ -157,10 +160,6 @@ fn run(how: &str, way: &[&str]) -> (Option<i32>, String, Value) {
 }
 
 /// The text in one line.
-fn unwrapped(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[track_caller]
 fn says(text: &str, words: &[&str]) {
     let line = unwrapped(text);
@@ -249,18 +248,11 @@ impl Drop for Running {
 fn a_snapshot_says_that_it_is_a_deadlock() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::of("two orders", folder.path());
-    let said = || {
-        let output = fairlock(&["snapshot", &running.0.id().to_string()]).output().unwrap();
-        (output.status.code(), unwrapped(&String::from_utf8_lossy(&output.stdout)))
-    };
-    let mut all = std::iter::repeat_with(said).take(60);
-    let (_, text) =
-        all.find(|(code, _)| *code == Some(DEADLOCK)).unwrap_or_else(|| panic!("{}", said().1));
-    for words in
-        ["DEADLOCK: ", "holds accounts, waits for journal", "holds journal, waits for accounts"]
-    {
-        assert!(text.contains(words), "{words}: {text}");
-    }
+    let (code, text) = until_said(
+        &mut fairlock(&["snapshot", &running.0.id().to_string()]),
+        &["DEADLOCK: ", "holds accounts, waits for journal", "holds journal, waits for accounts"],
+    );
+    assert_eq!(code, Some(DEADLOCK), "{text}");
 }
 
 /// By `top` and `snapshot` while it runs, and by `report` after it was killed.
@@ -270,18 +262,8 @@ fn a_program_that_only_writes_a_record_is_read_from_outside() {
     for profile in [folder.path().to_owned(), folder.path().join("record")] {
         let running = Running::of("held", &profile);
         let pid = running.0.id().to_string();
-        let until_said = |arguments: &[&str], words: &[&str]| {
-            let said = || {
-                let Output { stdout, stderr, .. } = fairlock(arguments).output().unwrap();
-                unwrapped(
-                    &(String::from_utf8_lossy(&stdout).into_owned()
-                        + &*String::from_utf8_lossy(&stderr)),
-                )
-            };
-            let mut all = std::iter::repeat_with(said).take(60);
-            let is_said = |text: &String| words.iter().all(|word| text.contains(word));
-            assert!(all.any(|text| is_said(&text)), "{words:?}: {}", said());
-        };
+        let until_said =
+            |arguments: &[&str], words: &[&str]| until_said(&mut fairlock(arguments), words);
         until_said(&["snapshot", &pid], &["accounts named 2 ", "nightly (", "(named.rs:"]);
         until_said(&["top", &pid, "--looks", "1"], &["accounts", "(nightly)"]);
         drop(running);

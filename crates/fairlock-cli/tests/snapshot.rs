@@ -1,6 +1,7 @@
 //! `fairlock snapshot`, as its user meets it: programs that stand still.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
+mod looks;
 mod schema;
 
 use std::fs;
@@ -9,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
+use looks::until_said;
 use schema::differences;
 use serde_json::Value;
 
@@ -81,9 +83,14 @@ impl Seen {
     }
 }
 
-fn fairlock(arguments: &[&str]) -> Output {
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-    command.env_remove("COLUMNS").args(arguments).output().expect("fairlock starts")
+    command.env_remove("COLUMNS").args(arguments);
+    command
+}
+
+fn fairlock(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("fairlock starts")
 }
 
 fn compile(name: &str, flags: &[&str]) -> PathBuf {
@@ -243,21 +250,16 @@ fn locks_of_a_static_rust_program_have_names() {
 fn top_shows_which_threads_wait_and_which_one_holds() {
     for is_recorded in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(stuck());
-        command.arg("orders").stdin(Stdio::null());
+        let mut program = Command::new(stuck());
+        program.arg("orders").stdin(Stdio::null());
         if is_recorded {
-            command.env("LD_PRELOAD", library()).env("FAIRLOCK_PROFILE", folder.path());
+            program.env("LD_PRELOAD", library()).env("FAIRLOCK_PROFILE", folder.path());
         }
-        let running = Running(command.spawn().unwrap());
+        let running = Running(program.spawn().unwrap());
         let seen = running.snapshot(|seen| seen.code == Some(35));
         let pid = running.0.id().to_string();
-        let top = || {
-            let output = fairlock(&["top", "--every", "1ms", "--looks", "1", &pid]);
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let mut looks = std::iter::repeat_with(top).take(60);
-        let text =
-            looks.find(|text| text.contains("DEADLOCK: ")).unwrap_or_else(|| panic!("{}", top()));
+        let top = ["top", "--every", "1ms", "--looks", "1", &pid];
+        let (_, text) = until_said(&mut command(&top), &["DEADLOCK: "]);
         let row = text.lines().find(|line| line.starts_with("journal ")).expect(&text);
         let holder = seen.tid("audit").to_string();
         let cells: Vec<&str> =

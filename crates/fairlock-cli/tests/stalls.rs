@@ -2,12 +2,15 @@
 //! static Rust program is in `snapshot.rs`, those of locks with a name are in `named.rs`.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
+mod looks;
+
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
+use looks::until_said;
 use serde_json::Value;
 
 /// The exit code if there was a deadlock.
@@ -280,17 +283,8 @@ fn each_stall_is_named_from_outside_while_it_lasts() {
         let running = Running(command.spawn().expect("it starts"));
         let pid = running.0.id().to_string();
         for look in [&["snapshot", &pid][..], &["top", &pid, "--looks", "1"]] {
-            let said = || {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-                let output = command.env("COLUMNS", "250").args(look).output().unwrap();
-                String::from_utf8_lossy(&output.stdout)
-                    .split_whitespace()
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            };
-            let mut all = std::iter::repeat_with(said).take(100);
-            let is_said = |text: String| words.iter().all(|word| text.contains(word));
-            assert!(all.any(is_said), "{stall}, {}: {}", look[0], said());
+            let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+            until_said(command.env("COLUMNS", "250").args(look), words);
         }
     }
 }
