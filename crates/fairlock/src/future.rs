@@ -133,7 +133,7 @@ pub(crate) mod sealed {
             &'a self,
             waiting: Pin<&mut Self::Waiting<'a>>,
             mode: HeldAs,
-            context: &Context<'_>,
+            context: Option<&Context<'_>>,
         ) -> Poll<Result<(), WaitError>>;
 
         /// As [`GivesUp::give_up`](crate::lock::GivesUp::give_up).
@@ -165,7 +165,7 @@ impl<P: PooledPlatform> sealed::Sealed for RawRwLock<P> {
         &'a self,
         waiting: Pin<&mut Waiting<'a, Self>>,
         mode: HeldAs,
-        context: &Context<'_>,
+        context: Option<&Context<'_>>,
     ) -> Poll<Result<(), WaitError>> {
         let access = match mode {
             HeldAs::Shared | HeldAs::Recursive => Access::Shared,
@@ -213,7 +213,7 @@ macro_rules! typed_future {
 
             #[inline]
             fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<$guard<'a, R, T>> {
-                self.try_poll(context).map(not_too_many)
+                self.try_poll(Some(context)).map(not_too_many)
             }
         }
 
@@ -223,12 +223,12 @@ macro_rules! typed_future {
             #[inline]
             fn try_poll(
                 self: Pin<&mut Self>,
-                context: &mut Context<'_>,
+                context: Option<&mut Context<'_>>,
             ) -> Poll<Result<$guard<'a, R, T>, WaitError>> {
                 let lock = self.lock;
                 // SAFETY: a lock that is taken is not released here.
                 let raw = unsafe { lock.raw() };
-                raw.poll_for(self.wait(), HeldAs::$mode, context).map_ok(|()| {
+                raw.poll_for(self.wait(), HeldAs::$mode, context.map(|it| &*it)).map_ok(|()| {
                     raw.acquired(HeldAs::$mode);
                     // SAFETY: the lock was just taken in this way, for this guard alone.
                     unsafe { lock.$make() }

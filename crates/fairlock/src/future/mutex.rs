@@ -33,7 +33,7 @@ impl sealed::Sealed for RawMutex {
         &'a self,
         waiting: Pin<&mut Self::Waiting<'a>>,
         _: HeldAs,
-        context: &Context<'_>,
+        context: Option<&Context<'_>>,
     ) -> Poll<Result<(), WaitError>> {
         waiting.poll(self.raw(), Access::Exclusive, context)
     }

@@ -57,6 +57,10 @@ impl<P: PooledPlatform> TaskLock for RawMutex<P> {
     fn enter_at_once(&self, _: Access) -> bool {
         self.enter()
     }
+
+    fn try_enter(&self, _: Access) -> bool {
+        self.try_lock()
+    }
 }
 
 impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
@@ -74,6 +78,10 @@ impl<P: PooledPlatform> TaskLock for RawRwLock<P> {
     fn enter_at_once(&self, access: Access) -> bool {
         access == Access::Shared && self.read_shown()
             || self.words().take(Word::FREE, access).is_ok()
+    }
+
+    fn try_enter(&self, access: Access) -> bool {
+        RawRwLock::try_enter(self, access)
     }
 }
 
@@ -111,7 +119,7 @@ macro_rules! raw_future {
 
             #[inline(always)]
             fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-                self.try_poll(context).map(not_too_many)
+                self.try_poll(Some(context)).map(not_too_many)
             }
         }
 
@@ -121,10 +129,10 @@ macro_rules! raw_future {
             #[inline(always)]
             fn try_poll(
                 self: Pin<&mut Self>,
-                context: &mut Context<'_>,
+                context: Option<&mut Context<'_>>,
             ) -> Poll<Result<(), WaitError>> {
                 let (lock, access) = (self.lock, self.access);
-                self.wait().poll(lock, access, context)
+                self.wait().poll(lock, access, context.map(|it| &*it))
             }
 
             fn give_up(self: Pin<&mut Self>) {

@@ -24,8 +24,10 @@ pub(crate) struct Limit<'a, P: PooledPlatform> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The task did not have to wait yet.
+    /// The task was not polled, or did not have to wait.
     New,
+    /// It has waited, without an alarm.
+    Waits,
     /// Its alarm is set, or was.
     Set,
     /// It waits no longer.
@@ -40,6 +42,12 @@ impl<'a, P: PooledPlatform> Limit<'a, P> {
         Self { wait, stage: Stage::New, alarm: Alarm::new(), _pinned: PhantomPinned }
     }
 
+    /// The task is polled: why its wait is over before it has begun, if it is.
+    #[inline]
+    fn over(&self) -> Option<WaitError> {
+        if self.stage == Stage::New { self.wait.over(P::now) } else { None }
+    }
+
     /// The task, which is polled, has to wait: returns why its wait has ended, if it has. Otherwise the task is woken when
     /// that ends. A timeout begins at the first call.
     pub(crate) fn ended(self: Pin<&mut Self>, context: &Context<'_>) -> Option<WaitError> {
@@ -50,6 +58,9 @@ impl<'a, P: PooledPlatform> Limit<'a, P> {
         }
         let wait = this.wait.begin();
         this.wait = Wait::from(&wait);
+        if this.stage == Stage::New {
+            this.stage = Stage::Waits;
+        }
         if let Some(error) = wait.expired(P::now) {
             return Some(error);
         }
@@ -90,11 +101,11 @@ pub trait GivesUp {
     /// What it waits for.
     type Output;
 
-    /// As [`Future::poll`], but fails where that panics.
+    /// As [`Future::poll`], but fails where that panics. The first poll may have no context: an attempt, which does not queue.
     #[doc(hidden)]
     fn try_poll(
         self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        context: Option<&mut Context<'_>>,
     ) -> Poll<Result<Self::Output, WaitError>>;
 
     /// Leaves the queue, if it is there, without what it waits for; it stays pending.
@@ -127,9 +138,14 @@ impl<P: PooledPlatform, F: GivesUp> Future for LimitedFuture<'_, P, F> {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), Pin::new_unchecked(&mut this.limit))
         };
-        let mut polled = future.as_mut().try_poll(context);
+        let over = limit.over();
+        // An attempt whose time is over never queues.
+        let may_wait = over.is_none().then_some(&mut *context);
+        let mut polled = future.as_mut().try_poll(may_wait);
         if polled.is_pending() {
-            let Some(error) = limit.as_mut().ended(context) else { return Poll::Pending };
+            let Some(error) = over.or_else(|| limit.as_mut().ended(context)) else {
+                return Poll::Pending;
+            };
             future.give_up();
             polled = Poll::Ready(Err(error));
         }

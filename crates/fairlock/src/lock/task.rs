@@ -64,6 +64,9 @@ pub(crate) trait TaskLock: Sync {
     /// Takes it in this way, as a thread does that has just come, and need not wait.
     fn enter_past_queue(&self, request: Self::Request) -> bool;
 
+    /// Takes it in this way if that needs no waiting.
+    fn try_enter(&self, request: Self::Request) -> bool;
+
     /// It has this word, by which it has no slot: as [`Words::enter_odd`].
     fn enter_odd(&self, word: Word, request: Self::Request) -> bool;
 
@@ -170,13 +173,13 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
     }
 
     /// Ready when the task has what it wants of the lock, or can never have it as no more readers can be counted; from then on
-    /// it is pending. Each call is for the same.
+    /// it is pending. Each call is for the same; the first one may have no context, and does not queue then.
     #[inline(always)]
     pub(crate) fn poll(
         self: Pin<&mut Self>,
         lock: &'a L,
         request: L::Request,
-        context: &Context<'_>,
+        context: Option<&Context<'_>>,
     ) -> Poll<Result<(), WaitError>> {
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
@@ -194,7 +197,7 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
         &mut self,
         lock: &'a L,
         request: L::Request,
-        context: &Context<'_>,
+        context: Option<&Context<'_>>,
     ) -> Poll<Result<(), WaitError>> {
         match &self.stage {
             Stage::Ended => return Poll::Pending,
@@ -208,6 +211,14 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
             self.leave();
             return Poll::Ready(Err(WaitError::TooManyReaders));
         }
+        let Some(context) = context else {
+            let taken = matches!(self.stage, Stage::New) && lock.try_enter(request);
+            if !taken {
+                return Poll::Pending;
+            }
+            self.stage = Stage::Ended;
+            return Poll::Ready(Ok(()));
+        };
         // Of the program: before anything is changed.
         let waker = context.waker().clone();
         let taken = match self.place() {

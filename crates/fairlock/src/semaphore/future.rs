@@ -39,6 +39,10 @@ impl TaskLock for Semaphore {
         false
     }
 
+    fn try_enter(&self, _: u32) -> bool {
+        false
+    }
+
     /// It has a slot, or none is to be had.
     fn enter_odd(&self, _: Word, _: u32) -> bool {
         false
@@ -62,7 +66,7 @@ impl<'a> Future for AcquireFuture<'a> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SemaphorePermit<'a>> {
-        self.try_poll(context).map(not_too_many)
+        self.try_poll(Some(context)).map(not_too_many)
     }
 }
 
@@ -79,10 +83,10 @@ impl<'a> GivesUp for AcquireFuture<'a> {
     #[inline]
     fn try_poll(
         self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        context: Option<&mut Context<'_>>,
     ) -> Poll<Result<SemaphorePermit<'a>, WaitError>> {
         let (semaphore, count) = (self.semaphore, self.count);
-        let polled = self.wait().poll(semaphore, count, context);
+        let polled = self.wait().poll(semaphore, count, context.map(|it| &*it));
         polled.map(|taken| taken.map(|()| SemaphorePermit { semaphore, count }))
     }
 

@@ -143,6 +143,20 @@ impl<'a, P: System> Wait<'a, P> {
             || self.cancel.is_some() && !self.seldom
     }
 
+    /// Why the wait is over before it begins, if it is. The clock is read only if it ends at a given time.
+    #[cfg(feature = "async")]
+    pub(crate) fn over(&self, now: impl FnOnce() -> u64) -> Option<WaitError> {
+        let is_late = match self.end {
+            End::Never => false,
+            End::At(deadline) => now() >= deadline,
+            End::After(timeout) => timeout.is_zero(),
+        };
+        match self.cancel {
+            Some(token) if token.is_cancelled() => Some(WaitError::Cancelled),
+            _ => is_late.then_some(WaitError::TimedOut),
+        }
+    }
+
     /// The wait begins now. The clock is read only if its end depends on that.
     pub(crate) fn begin(self) -> WaitContext<'a, P> {
         let Self { end, interruptible, seldom, cancel } = self;

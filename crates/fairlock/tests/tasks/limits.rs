@@ -6,9 +6,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairlock::lock::RawMutex;
+use fairlock::platform::Native;
 use fairlock::{
-    CancelToken, Condvar, Mutex, MutexAsyncExt, MutexExt, RwLock, RwLockAsyncExt, Semaphore, Wait,
-    WaitError,
+    CancelToken, Condvar, Mutex, MutexAsyncExt, MutexExt, RwLock, RwLockAsyncExt, RwLockExt,
+    Semaphore, Wait, WaitError,
 };
 use fairlock_testing::{join, rounds, scope, until};
 
@@ -246,4 +248,31 @@ fn no_signal_and_no_time_ends_a_wait_that_has_no_end() {
     assert!(future.as_mut().poll(&mut context).is_pending());
     drop(guard);
     assert!(future.poll(&mut context).is_ready());
+}
+
+/// As those of threads. In the queue a reader would be next for a moment, and then the writer again, which would be woken for
+/// nothing.
+#[test]
+fn attempts_whose_time_is_over_do_not_queue() {
+    let token = CancelToken::new();
+    token.cancel();
+    for ended in [Wait::within(Duration::ZERO), Wait::FOREVER.cancellable(&token)] {
+        let mutex = RawMutex::<Native>::new();
+        mutex.lock();
+        assert!(mutex.lock_with(ended).is_err() && !mutex.has_slot());
+        assert!(block_on(mutex.lock_async_with(ended)).is_err());
+        let queued = mutex.has_slot();
+        // SAFETY: taken above.
+        unsafe { mutex.unlock() };
+        let lock = RwLock::new(0);
+        let guard = lock.write();
+        let (counter, waker) = Counter::new();
+        let mut writer = Box::pin(lock.write_async());
+        assert!(poll(&mut writer, &waker).is_pending());
+        assert!(lock.read_with(ended).is_err());
+        assert_eq!(counter.count(), 0, "by a thread");
+        assert!(block_on(lock.read_async_with(ended)).is_err());
+        assert_eq!((queued, counter.count()), (false, 0));
+        drop(guard);
+    }
 }
