@@ -43,7 +43,7 @@ programs! {
     stress: exclusion new_locks writer_is_not_starved;
     mutex: only results kinds left_to_glibc exclusion new_mutexes many freed_after_unlock reused abandoned overwritten
         copied_while_waited_for unlocked_twice forked
-        fork_handlers nobody_starves c11 misaligned;
+        fork_handlers nobody_starves c11 misaligned stopped_anywhere;
     cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
         waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11
         broadcast_wakes_all stopped_elsewhere stopped_elsewhere_shared cancelled_shared destroys_mutex_of_waiter invalid_time_comes_first;

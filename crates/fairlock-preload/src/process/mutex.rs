@@ -114,6 +114,22 @@ impl Blocked {
     }
 }
 
+impl Blocked {
+    /// A set that no thread has: two signals of it cannot be blocked.
+    const REFUSED: u64 = u64::MAX;
+
+    /// Until [`resume`](Self::resume).
+    pub(crate) fn suspend(self) -> u64 {
+        let before = self.before.unwrap_or(Self::REFUSED);
+        core::mem::forget(self);
+        before
+    }
+
+    pub(crate) fn resume(suspended: u64) -> Self {
+        Self { before: (suspended != Self::REFUSED).then_some(suspended) }
+    }
+}
+
 impl Drop for Blocked {
     fn drop(&mut self) {
         if let Some(before) = self.before {

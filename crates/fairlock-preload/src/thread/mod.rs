@@ -21,7 +21,7 @@ use libc::EAGAIN;
 use self::held::Held;
 use crate::process::config::{self, Kind, Mode};
 use crate::process::memory::{self, Mapped, Pool};
-use crate::process::mutex::{Guard, Mutex};
+use crate::process::mutex::{Blocked, Guard, Mutex};
 use crate::process::tls::of_each_thread;
 use crate::process::{clock, fork, glibc, quietly, real};
 
@@ -409,6 +409,16 @@ unsafe impl System for Preload {
 
     fn wake_one(word: &AtomicU32) {
         Linux::wake_one(word);
+    }
+
+    #[inline]
+    fn hold_signals() -> u64 {
+        Blocked::begin().suspend()
+    }
+
+    #[inline]
+    fn let_signals(before: u64) {
+        drop(Blocked::resume(before));
     }
 
     #[inline]

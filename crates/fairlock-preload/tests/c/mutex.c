@@ -658,6 +658,53 @@ static void misaligned(void) {
     }
 }
 
+static atomic_int stopped, resumes;
+static _Atomic bool ends;
+
+/* As a collector of garbage stops a thread. */
+static void stop_here(int signal) {
+    (void)signal;
+    int before = resumes;
+    stopped++;
+    while (resumes == before)
+        sched_yield();
+}
+
+static void *tries_again(void *argument) {
+    (void)argument;
+    while (!ends) {
+        struct timespec soon;
+        clock_gettime(CLOCK_REALTIME, &soon);
+        soon.tv_nsec = soon.tv_nsec < 999990000 ? soon.tv_nsec + 5000 : 999999999;
+        if (!pthread_mutex_timedlock(&normal, &soon))
+            EXPECT(pthread_mutex_unlock(&normal), 0);
+    }
+    return NULL;
+}
+
+/* Threads that wait for a mutex are stopped wherever they are. The one that holds it gives it up, and takes it again. */
+static void stopped_anywhere(void) {
+    signal(SIGUSR1, stop_here);
+    pthread_t threads[4];
+    for (int t = 0; t < 4; t++)
+        EXPECT(pthread_create(&threads[t], NULL, tries_again, NULL), 0);
+    for (int round = 0; round < 2000; round++) {
+        EXPECT(pthread_mutex_lock(&normal), 0);
+        usleep(200);
+        stopped = 0;
+        for (int t = 0; t < 4; t++)
+            EXPECT(pthread_kill(threads[t], SIGUSR1), 0);
+        while (stopped < 4)
+            sched_yield();
+        EXPECT(pthread_mutex_unlock(&normal), 0);
+        EXPECT(lock_and_unlock(&normal), 0);
+        resumes++;
+    }
+    ends = true;
+    for (int t = 0; t < 4; t++)
+        EXPECT(pthread_join(threads[t], NULL), 0);
+}
+
 /* FAIRLOCK_ONLY: the rest is glibc's, whose marks are others. */
 static void only(void) {
     const char *asked = getenv("FAIRLOCK_ONLY");
@@ -677,4 +724,4 @@ TESTS({"only", only}, {"results", results}, {"kinds", kinds}, {"left_to_glibc", 
       {"freed_after_unlock", freed_after_unlock}, {"reused", reused}, {"abandoned", abandoned}, {"overwritten", overwritten},
       {"copied_while_waited_for", copied_while_waited_for}, {"unlocked_twice", unlocked_twice}, {"forked", forked},
       {"fork_handlers", fork_handlers}, {"nobody_starves", nobody_starves}, {"c11", c11},
-      {"misaligned", misaligned})
+      {"misaligned", misaligned}, {"stopped_anywhere", stopped_anywhere})

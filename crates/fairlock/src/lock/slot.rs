@@ -290,13 +290,19 @@ impl<P: Platform> Slot<P> {
 
     /// Takes the queue lock.
     pub(crate) fn lock(&self) -> Locked<'_, P> {
+        let signals = P::hold_signals();
         self.queue_lock.lock();
-        Locked(self)
+        Locked(self, signals)
     }
 
     /// Takes the queue lock, if nobody has it.
     pub(super) fn try_lock(&self) -> Option<Locked<'_, P>> {
-        self.queue_lock.try_lock().then(|| Locked(self))
+        let signals = P::hold_signals();
+        if self.queue_lock.try_lock() {
+            return Some(Locked(self, signals));
+        }
+        P::let_signals(signals);
+        None
     }
 
     /// This lock, with this policy, has the slot from here on, and keeps it. The queue lock is held.
@@ -331,8 +337,8 @@ impl<P: Platform> Slot<P> {
     }
 }
 
-/// The queue of a slot, under its queue lock.
-pub(crate) struct Locked<'a, P: Platform>(&'a Slot<P>);
+/// The queue of a slot, under its queue lock; and what [`hold_signals`](System::hold_signals) has returned.
+pub(crate) struct Locked<'a, P: Platform>(&'a Slot<P>, u64);
 
 impl<'a, P: Platform> Locked<'a, P> {
     /// The slot whose queue lock this is.
@@ -365,6 +371,7 @@ impl<P: Platform> Drop for Locked<'_, P> {
         let checked = cfg!(any(debug_assertions, fairlock_loom));
         let watched = !checked || self.waiters.is_empty() || self.next().is_some();
         self.0.queue_lock.unlock();
+        P::let_signals(self.1);
         // After the queue lock is released: others would wait for it for ever.
         assert!(watched, "somebody waits and nobody is next");
     }

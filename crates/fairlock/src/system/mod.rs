@@ -136,6 +136,19 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
         interruptible: bool,
     ) -> WaitOutcome;
 
+    /// From here on signals to the calling thread wait, until what this returns is [given back](Self::let_signals): a handler
+    /// could stop the thread while it has what others need.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn hold_signals() -> u64 {
+        0
+    }
+
+    /// Signals come as they did before.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn let_signals(_before: u64) {}
+
     /// Wakes one thread that sleeps on `word`, if any does. The word must be part of a thread's
     /// record, or otherwise never be freed. If a signal handler may call this, it may
     /// [cancel](crate::wait::CancelToken::cancel) waits.
