@@ -172,8 +172,8 @@ mod tests {
     use fairlock_testing::until;
 
     use super::*;
-    use crate::lock::RawMutex;
-    use crate::wait::Wait;
+    use crate::lock::{Policy, RawMutex, RawRwLock};
+    use crate::wait::{Wait, WaitError};
 
     /// No memory at all.
     pub(super) struct Nothing;
@@ -339,5 +339,28 @@ mod tests {
         std::thread::scope(|s| {
             s.spawn(|| assert!(lock.lock_with(Wait::within(Duration::from_millis(2))).is_err()));
         });
+    }
+
+    /// The upgrade keeps nobody out meanwhile.
+    #[test]
+    fn a_reader_that_upgrades_without_memory_looks_from_time_to_time() {
+        let lock = RawRwLock::<Scarce>::new(Policy::DEFAULT);
+        lock.upgradable_read();
+        lock.read();
+        let wait = Wait::within(Duration::from_millis(1));
+        // SAFETY: held upgradably.
+        let ended = unsafe { lock.upgrade_with(wait) };
+        assert_eq!(ended, Err(WaitError::TimedOut));
+        assert!(lock.try_read());
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                std::thread::sleep(Duration::from_millis(1));
+                // SAFETY: taken above, twice.
+                unsafe { (lock.unlock_read(), lock.unlock_read()) };
+            });
+            // SAFETY: as above; then written.
+            unsafe { (lock.upgrade(), lock.unlock_write()) };
+        });
+        assert!(!lock.is_locked());
     }
 }

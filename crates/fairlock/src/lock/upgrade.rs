@@ -31,7 +31,7 @@ use super::word::Word;
 use super::words::{Names, One, Words};
 use crate::events::Event;
 use crate::platform::Thread;
-use crate::wait::{Access, Kind, WATCH_NS, Wait, WaitContext, WaitError};
+use crate::wait::{Access, Kind, WATCH_NS, Wait, WaitContext, WaitError, nap};
 
 impl<P: PooledPlatform> RawRwLock<P> {
     // ---- in ----
@@ -103,8 +103,7 @@ impl<P: PooledPlatform> RawRwLock<P> {
     /// Turns the lock held upgradably into one held for writing; blocks until the other readers have left. No other
     /// writer gets in between.
     ///
-    /// # Panics
-    /// If other readers are inside, and [no slot](super::RawRwLock#slots) is to be had.
+    /// Where [no slot](super::RawRwLock#slots) is to be had, it looks at the lock from time to time, and keeps nobody out meanwhile.
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing. A thread that holds it for reading, too, waits for
@@ -114,7 +113,8 @@ impl<P: PooledPlatform> RawRwLock<P> {
         // SAFETY: the caller's promise.
         if !unsafe { self.try_upgrade() } {
             // A wait for ever ends with the lock only.
-            _ = self.upgrade_slow(&WaitContext::FOREVER);
+            // SAFETY: as above.
+            _ = unsafe { self.upgrade_slow(&WaitContext::FOREVER) };
         }
     }
 
@@ -144,14 +144,20 @@ impl<P: PooledPlatform> RawRwLock<P> {
             return Ok(());
         }
         let context = wait.begin();
-        let Some(error) = context.expired(P::now) else { return self.upgrade_slow(&context) };
+        let Some(error) = context.expired(P::now) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.upgrade_slow(&context) };
+        };
         // It does not turn readers away: that would be for nothing. Its last act is a try.
         tries().then_some(()).ok_or(error)
     }
 
     /// Others are inside.
+    ///
+    /// # Safety
+    /// As [`upgrade_with`](Self::upgrade_with).
     #[cold]
-    fn upgrade_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    unsafe fn upgrade_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let me = P::thread();
         me.parker.forget_notification();
         let slot = loop {
@@ -168,7 +174,18 @@ impl<P: PooledPlatform> RawRwLock<P> {
             });
             match began {
                 Ok(slot) => break slot,
-                Err(_) => self.settle(),
+                Err(word) if word.is_odd() => self.settle(),
+                // No slot is to be had: the thread looks from time to time, and keeps nobody out meanwhile.
+                Err(_) => {
+                    nap::<P>();
+                    // SAFETY: the caller's promise.
+                    if unsafe { self.try_upgrade() } {
+                        return Ok(());
+                    }
+                    if let Some(error) = context.expired(P::now) {
+                        return Err(error);
+                    }
+                }
             }
         };
         let result = context.listed(me, || self.drain(me, context));
