@@ -71,7 +71,7 @@ impl Workload {
     }
 
     /// What this case of the workload, with this setup, needs of a lock.
-    pub fn kind(self, case: Case, setup: &Setup) -> UsedAs {
+    fn kind(self, case: Case, setup: &Setup) -> UsedAs {
         match (self, case) {
             (Self::Range, _) => {
                 let shared = match case {

@@ -41,6 +41,9 @@ fn kept(name: &str) -> &'static str {
 const TENURE: [&str; 2] = ["handoff_after", "budget"];
 const PUBLISHED: [&str; 4] = ["handoff_after", "reader_spin", "writer_spin", "writer_phase"];
 
+/// Longer than any run.
+const LONGEST: Duration = Duration::from_secs(1_000_000);
+
 const READER_SPINS: [(&str, ReaderSpin); 4] = [
     ("off", ReaderSpin::Off),
     ("one", ReaderSpin::One),
@@ -76,8 +79,8 @@ fn parse(name: &str) -> Result<Option<Chosen>, Error> {
                 published.handoff_after = None;
             }
             "handoff_after" => {
-                let time =
-                    time(value).ok_or_else(|| wrong("use a time with its unit, such as 1ms"))?;
+                let time = humantime::parse_duration(value).ok().filter(|&time| time <= LONGEST);
+                let time = time.ok_or_else(|| wrong("use a time with its unit, such as 1ms"))?;
                 tenure.aim = time;
                 published.handoff_after = Some(time);
             }
@@ -98,20 +101,6 @@ fn parse(name: &str) -> Result<Option<Chosen>, Error> {
         "tenure" => Chosen::Tenure(tenure),
         _ => Chosen::Published(published),
     }))
-}
-
-/// The units of times, in nanoseconds. A unit that others end with comes after them.
-const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-
-/// A time such as `0.5ms`; zero needs no unit.
-fn time(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let (number, unit) =
-        UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
-    let ns = number.parse::<f64>().ok()? * unit;
-    (0.0..=1e15).contains(&ns).then(|| Duration::from_nanos(ns as u64))
 }
 
 /// The locks of a list that was split at all its commas: a part that has a value and no family
