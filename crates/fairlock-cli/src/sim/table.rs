@@ -9,8 +9,8 @@ use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
 use crate::table::{
-    case, events::events, jain, lengths, longest, or_dash, pauses, plus_minus, program, relation,
-    scenario, side, starved, threads, why::long_waits,
+    case, events::events, failures, jain, lengths, longest, or_dash, pauses, plus_minus, program,
+    relation, scenario, side, starved, threads, why::long_waits,
 };
 use crate::units::{count, digits, kops, percent, several, time};
 
@@ -45,11 +45,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         free_while_waited(&rows, &mut out);
         out.push_str(&long_waits(rows.all(), width));
         out.push_str(&events(rows.all(), width));
-        for row in all.iter().filter(|row| row.error.is_some()) {
-            let why = row.error.as_deref().unwrap_or_default();
-            let threads = several(row.threads, "thread");
-            out.push_str(&format!("failed: {} ({threads}): {why}\n", row.lock));
-        }
+        out.push_str(&failures(all.iter()));
         out.push('\n');
     }
     out

@@ -6,7 +6,7 @@ mod library;
 pub mod profile;
 mod program;
 mod survivors;
-mod threads;
+pub mod threads;
 mod top;
 
 use std::ffi::{OsStr, OsString};

@@ -330,7 +330,7 @@ impl Threads {
 }
 
 /// A system call's name, or its number; of 64-bit x86, which the library is for.
-fn name(call: u64) -> String {
+pub fn name(call: u64) -> String {
     let known = usize::try_from(call).ok().and_then(Sysno::new);
     match known {
         Some(known) => known.name().to_owned(),

@@ -2,13 +2,13 @@
 //! what its threads wait for.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::keys::Keys;
-use super::profile::{Files, Profile, WhyNone, told};
+use super::profile::{Files, Profile, WhyNone, runs, told};
 use super::threads::Watch;
 use super::{
     catch_signals, caught, command, exit_code, find, folder, library, program, record, survivors,
@@ -30,10 +30,7 @@ const SOON: Duration = Duration::from_millis(50);
 pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
     if let Some(process) = flags.process {
         catch_signals();
-        let ended = || {
-            let runs = Path::new("/proc").join(process.to_string()).exists();
-            Ok(if runs { by_signal() } else { Some(ExitCode::SUCCESS) })
-        };
+        let ended = || Ok(if runs(process) { by_signal() } else { Some(ExitCode::SUCCESS) });
         let ended = match folder_of(process)? {
             Recorded::Nowhere => watch_from_outside(flags, process, ended)?,
             Recorded::In(folder) => {

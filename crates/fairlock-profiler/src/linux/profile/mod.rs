@@ -51,7 +51,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
     fs::File::options().read(true).custom_flags(flags).open(path)
 }
 
-fn runs(pid: u32) -> bool {
+pub fn runs(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 

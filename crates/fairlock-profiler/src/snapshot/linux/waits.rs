@@ -9,6 +9,7 @@ use super::process::{Call, Process, Thread};
 use crate::linux::profile::field;
 use crate::linux::profile::names::Names;
 use crate::linux::profile::now::WaitNow;
+use crate::linux::threads;
 use crate::place::{self, CodePlace, file_name};
 use crate::snapshot::document::{OfWait, Owner};
 
@@ -178,9 +179,7 @@ impl Waits<'_> {
             }
             Some(other) => self.in_call(other, call),
             None => OfWait {
-                kind: call
-                    .number
-                    .map_or("no system call".to_owned(), |it| format!("system call {it}")),
+                kind: threads::name(call.number.unwrap_or(u64::MAX)),
                 name: thread.in_kernel.clone().unwrap_or_default(),
                 ..OfWait::default()
             },
