@@ -42,12 +42,6 @@ impl<'a, P: PooledPlatform> Limit<'a, P> {
         Self { wait, stage: Stage::New, alarm: Alarm::new(), _pinned: PhantomPinned }
     }
 
-    /// The task is polled: why its wait is over before it has begun, if it is.
-    #[inline]
-    fn over(&self) -> Option<WaitError> {
-        if self.stage == Stage::New { self.wait.over(P::now) } else { None }
-    }
-
     /// The task, which is polled, has to wait: returns why its wait has ended, if it has. Otherwise the task is woken when
     /// that ends. A timeout begins at the first call.
     pub(crate) fn ended(self: Pin<&mut Self>, context: &Context<'_>) -> Option<WaitError> {
@@ -138,7 +132,7 @@ impl<P: PooledPlatform, F: GivesUp> Future for LimitedFuture<'_, P, F> {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), Pin::new_unchecked(&mut this.limit))
         };
-        let over = limit.over();
+        let over = if limit.stage == Stage::New { limit.wait.over(P::now) } else { None };
         // An attempt whose time is over never queues.
         let may_wait = over.is_none().then_some(&mut *context);
         let mut polled = future.as_mut().try_poll(may_wait);

@@ -201,7 +201,10 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
     ) -> Poll<Result<(), WaitError>> {
         match &self.stage {
             Stage::Ended => return Poll::Pending,
-            Stage::New if lock.enter_past_queue(request) => {
+            Stage::New
+                if lock.enter_past_queue(request)
+                    || context.is_none() && lock.try_enter(request) =>
+            {
                 self.stage = Stage::Ended;
                 return Poll::Ready(Ok(()));
             }
@@ -211,14 +214,7 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
             self.leave();
             return Poll::Ready(Err(WaitError::TooManyReaders));
         }
-        let Some(context) = context else {
-            let taken = matches!(self.stage, Stage::New) && lock.try_enter(request);
-            if !taken {
-                return Poll::Pending;
-            }
-            self.stage = Stage::Ended;
-            return Poll::Ready(Ok(()));
-        };
+        let Some(context) = context else { return Poll::Pending };
         // Of the program: before anything is changed.
         let waker = context.waker().clone();
         let taken = match self.place() {
