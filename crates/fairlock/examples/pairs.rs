@@ -12,7 +12,7 @@ fn show(lock: &RwLock<()>) {
     assert!(is_shown, "no visible readers here");
 }
 
-fn repeat(count: u64, pair: impl Fn()) {
+fn repeat(count: u64, mut pair: impl FnMut()) {
     (0..count).for_each(|_| pair());
 }
 
@@ -25,16 +25,17 @@ fn repeat_as_task(case: &str, count: u64, mutex: &Mutex<()>, lock: &RwLock<()>) 
     use fairlock::{MutexAsyncExt, RwLockAsyncExt};
 
     /// As an `.await` of what need not wait.
-    fn ready<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+    fn ready<T>(context: &mut Context<'_>, future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(context) {
             Poll::Ready(value) => value,
             Poll::Pending => panic!("it waits"),
         }
     }
 
+    let context = &mut Context::from_waker(Waker::noop());
     match case {
-        "lock_async" => repeat(count, || drop(ready(black_box(mutex).lock_async()))),
-        "read_async" => repeat(count, || drop(ready(black_box(lock).read_async()))),
+        "lock_async" => repeat(count, || drop(ready(context, black_box(mutex).lock_async()))),
+        "read_async" => repeat(count, || drop(ready(context, black_box(lock).read_async()))),
         _ => return false,
     }
     true
