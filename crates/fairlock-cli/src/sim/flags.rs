@@ -96,7 +96,7 @@ pub struct SimFlags {
     /// First impression: shorter simulations, and fewer cells
     #[arg(long)]
     pub quick: bool,
-    /// Compare with this real run instead of published figures, and simulate its cells, on
+    /// Simulate the cells of this real run (`sim-score sim` compares with its figures), on
     /// the machine two_cpu: a file of `fairlock bench handoff batch --json FILE`
     #[arg(long, value_name = "FILE", conflicts_with_all = CHOICES)]
     pub real: Option<PathBuf>,
