@@ -133,7 +133,8 @@ pub(crate) mod sealed {
             &'a self,
             waiting: Pin<&mut Self::Waiting<'a>>,
             mode: HeldAs,
-            context: Option<&Context<'_>>,
+            context: &Context<'_>,
+            over: &dyn Fn() -> Option<WaitError>,
         ) -> Poll<Result<(), WaitError>>;
 
         /// As [`GivesUp::give_up`](crate::lock::GivesUp::give_up).
@@ -165,14 +166,15 @@ impl<P: PooledPlatform> sealed::Sealed for RawRwLock<P> {
         &'a self,
         waiting: Pin<&mut Waiting<'a, Self>>,
         mode: HeldAs,
-        context: Option<&Context<'_>>,
+        context: &Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<(), WaitError>> {
         let access = match mode {
             HeldAs::Shared | HeldAs::Recursive => Access::Shared,
             HeldAs::Upgradable => Access::Upgradable,
             HeldAs::Exclusive => Access::Exclusive,
         };
-        waiting.poll(self, access, context)
+        waiting.poll(self, access, context, over)
     }
 
     fn give_up(waiting: Pin<&mut Waiting<'_, Self>>) {
@@ -213,7 +215,7 @@ macro_rules! typed_future {
 
             #[inline]
             fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<$guard<'a, R, T>> {
-                self.try_poll(Some(context)).map(not_too_many)
+                self.try_poll(context, &|| None).map(not_too_many)
             }
         }
 
@@ -223,12 +225,13 @@ macro_rules! typed_future {
             #[inline]
             fn try_poll(
                 self: Pin<&mut Self>,
-                context: Option<&mut Context<'_>>,
+                context: &mut Context<'_>,
+                over: &dyn Fn() -> Option<WaitError>,
             ) -> Poll<Result<$guard<'a, R, T>, WaitError>> {
                 let lock = self.lock;
                 // SAFETY: a lock that is taken is not released here.
                 let raw = unsafe { lock.raw() };
-                raw.poll_for(self.wait(), HeldAs::$mode, context.map(|it| &*it)).map_ok(|()| {
+                raw.poll_for(self.wait(), HeldAs::$mode, context, over).map_ok(|()| {
                     raw.acquired(HeldAs::$mode);
                     // SAFETY: the lock was just taken in this way, for this guard alone.
                     unsafe { lock.$make() }

@@ -207,7 +207,7 @@ impl<P: PooledPlatform> Future for RawWaitFuture<'_, P> {
         }
         // SAFETY: it is pinned, as the whole is.
         let takes = unsafe { Pin::new_unchecked(&mut this.takes) };
-        let polled = takes.poll(this.mutex, Access::Exclusive, Some(context)).map(not_too_many);
+        let polled = takes.poll(this.mutex, Access::Exclusive, context, &|| None).map(not_too_many);
         if polled.is_ready() {
             this.stage = Stage::Ended;
         }

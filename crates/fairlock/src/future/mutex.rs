@@ -33,9 +33,10 @@ impl sealed::Sealed for RawMutex {
         &'a self,
         waiting: Pin<&mut Self::Waiting<'a>>,
         _: HeldAs,
-        context: Option<&Context<'_>>,
+        context: &Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<(), WaitError>> {
-        waiting.poll(self.raw(), Access::Exclusive, context)
+        waiting.poll(self.raw(), Access::Exclusive, context, over)
     }
 
     fn give_up(waiting: Pin<&mut Self::Waiting<'_>>) {

@@ -119,7 +119,7 @@ macro_rules! raw_future {
 
             #[inline(always)]
             fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-                self.try_poll(Some(context)).map(not_too_many)
+                self.try_poll(context, &|| None).map(not_too_many)
             }
         }
 
@@ -129,10 +129,11 @@ macro_rules! raw_future {
             #[inline(always)]
             fn try_poll(
                 self: Pin<&mut Self>,
-                context: Option<&mut Context<'_>>,
+                context: &mut Context<'_>,
+                over: &dyn Fn() -> Option<WaitError>,
             ) -> Poll<Result<(), WaitError>> {
                 let (lock, access) = (self.lock, self.access);
-                self.wait().poll(lock, access, context.map(|it| &*it))
+                self.wait().poll(lock, access, context, over)
             }
 
             fn give_up(self: Pin<&mut Self>) {

@@ -24,10 +24,8 @@ pub(crate) struct Limit<'a, P: PooledPlatform> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The task was not polled, or did not have to wait.
+    /// The task did not have to wait yet.
     New,
-    /// It has waited, without an alarm.
-    Waits,
     /// Its alarm is set, or was.
     Set,
     /// It waits no longer.
@@ -52,9 +50,6 @@ impl<'a, P: PooledPlatform> Limit<'a, P> {
         }
         let wait = this.wait.begin();
         this.wait = Wait::from(&wait);
-        if this.stage == Stage::New {
-            this.stage = Stage::Waits;
-        }
         if let Some(error) = wait.expired(P::now) {
             return Some(error);
         }
@@ -95,11 +90,12 @@ pub trait GivesUp {
     /// What it waits for.
     type Output;
 
-    /// As [`Future::poll`], but fails where that panics. The first poll may have no context: an attempt, which does not queue.
+    /// As [`Future::poll`], but fails where that panics, and instead of queueing, if its wait is `over`.
     #[doc(hidden)]
     fn try_poll(
         self: Pin<&mut Self>,
-        context: Option<&mut Context<'_>>,
+        context: &mut Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<Self::Output, WaitError>>;
 
     /// Leaves the queue, if it is there, without what it waits for; it stays pending.
@@ -132,14 +128,9 @@ impl<P: PooledPlatform, F: GivesUp> Future for LimitedFuture<'_, P, F> {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), Pin::new_unchecked(&mut this.limit))
         };
-        let over = if limit.stage == Stage::New { limit.wait.over(P::now) } else { None };
-        // An attempt whose time is over never queues.
-        let may_wait = over.is_none().then_some(&mut *context);
-        let mut polled = future.as_mut().try_poll(may_wait);
+        let mut polled = future.as_mut().try_poll(context, &|| limit.wait.over(P::now));
         if polled.is_pending() {
-            let Some(error) = over.or_else(|| limit.as_mut().ended(context)) else {
-                return Poll::Pending;
-            };
+            let Some(error) = limit.as_mut().ended(context) else { return Poll::Pending };
             future.give_up();
             polled = Poll::Ready(Err(error));
         }

@@ -173,13 +173,14 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
     }
 
     /// Ready when the task has what it wants of the lock, or can never have it as no more readers can be counted; from then on
-    /// it is pending. Each call is for the same; the first one may have no context, and does not queue then.
+    /// it is pending. Each call is for the same. If the wait is `over`, it does not queue.
     #[inline(always)]
     pub(crate) fn poll(
         self: Pin<&mut Self>,
         lock: &'a L,
         request: L::Request,
-        context: Option<&Context<'_>>,
+        context: &Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<(), WaitError>> {
         // SAFETY: nothing is moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
@@ -188,7 +189,7 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
             core::mem::forget(core::mem::replace(&mut this.stage, Stage::Ended));
             return Poll::Ready(Ok(()));
         }
-        this.poll_slow(lock, request, context)
+        this.poll_slow(lock, request, context, over)
     }
 
     #[cold]
@@ -197,14 +198,12 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
         &mut self,
         lock: &'a L,
         request: L::Request,
-        context: Option<&Context<'_>>,
+        context: &Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<(), WaitError>> {
         match &self.stage {
             Stage::Ended => return Poll::Pending,
-            Stage::New
-                if lock.enter_past_queue(request)
-                    || context.is_none() && lock.try_enter(request) =>
-            {
+            Stage::New if lock.enter_past_queue(request) => {
                 self.stage = Stage::Ended;
                 return Poll::Ready(Ok(()));
             }
@@ -214,7 +213,12 @@ impl<'a, L: TaskLock> Waiting<'a, L> {
             self.leave();
             return Poll::Ready(Err(WaitError::TooManyReaders));
         }
-        let Some(context) = context else { return Poll::Pending };
+        let over = if self.place().is_none() { over() } else { None };
+        if let Some(error) = over {
+            let taken = lock.try_enter(request);
+            self.end(Stage::Ended);
+            return Poll::Ready(if taken { Ok(()) } else { Err(error) });
+        }
         // Of the program: before anything is changed.
         let waker = context.waker().clone();
         let taken = match self.place() {

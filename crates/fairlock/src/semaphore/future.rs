@@ -66,7 +66,7 @@ impl<'a> Future for AcquireFuture<'a> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SemaphorePermit<'a>> {
-        self.try_poll(Some(context)).map(not_too_many)
+        self.try_poll(context, &|| None).map(not_too_many)
     }
 }
 
@@ -83,10 +83,11 @@ impl<'a> GivesUp for AcquireFuture<'a> {
     #[inline]
     fn try_poll(
         self: Pin<&mut Self>,
-        context: Option<&mut Context<'_>>,
+        context: &mut Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<SemaphorePermit<'a>, WaitError>> {
         let (semaphore, count) = (self.semaphore, self.count);
-        let polled = self.wait().poll(semaphore, count, context.map(|it| &*it));
+        let polled = self.wait().poll(semaphore, count, context, over);
         polled.map(|taken| taken.map(|()| SemaphorePermit { semaphore, count }))
     }
 

@@ -100,12 +100,11 @@ impl<R> Named<R> {
         Counted { wait, counts: Counts { at, stage: Stage::New, _pinned: PhantomPinned } }
     }
 
-    /// Polls the wait by `poll`. Without a context it is an attempt.
+    /// Polls the wait by `poll`.
     fn poll_counted<'a, W>(
         &'a self,
         mut counted: Pin<&mut Counted<'a, W>>,
         want: Want,
-        context: Option<&Context<'_>>,
         poll: impl FnOnce(&'a R, Pin<&mut W>) -> Poll<Result<(), WaitError>>,
     ) -> Poll<Result<(), WaitError>> {
         let polled = poll(self.inner(), counted.as_mut().wait());
@@ -113,7 +112,6 @@ impl<R> Named<R> {
         let counts = unsafe { &mut counted.get_unchecked_mut().counts };
         match &polled {
             Poll::Ready(taken) => counts.ended(self.record(), want, taken.is_ok()),
-            Poll::Pending if context.is_none() => counts.ended(self.record(), want, false),
             // SAFETY: it is pinned.
             Poll::Pending => unsafe { counts.waits(self.record(), want) },
         }
@@ -137,7 +135,8 @@ impl<R: sealed::Sealed> sealed::Sealed for Named<R> {
         &'a self,
         waiting: Pin<&mut Self::Waiting<'a>>,
         mode: HeldAs,
-        context: Option<&Context<'_>>,
+        context: &Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<(), WaitError>> {
         let want = match mode {
             HeldAs::Shared => Want::Read,
@@ -145,8 +144,8 @@ impl<R: sealed::Sealed> sealed::Sealed for Named<R> {
             HeldAs::Upgradable => Want::Upgradable,
             HeldAs::Exclusive => Want::Write,
         };
-        let poll = |inner: &'a R, wait: Pin<&mut _>| inner.poll_for(wait, mode, context);
-        self.poll_counted(waiting, want, context, poll)
+        let poll = |inner: &'a R, wait: Pin<&mut _>| inner.poll_for(wait, mode, context, over);
+        self.poll_counted(waiting, want, poll)
     }
 
     fn give_up(waiting: Pin<&mut Self::Waiting<'_>>) {
@@ -185,12 +184,12 @@ impl<'a> GivesUp for PermitFuture<'a> {
 
     fn try_poll(
         self: Pin<&mut Self>,
-        context: Option<&mut Context<'_>>,
+        context: &mut Context<'_>,
+        over: &dyn Fn() -> Option<WaitError>,
     ) -> Poll<Result<Permit<'a>, WaitError>> {
         let (semaphore, count) = (self.semaphore, self.count);
-        let context = context.map(|it| &*it);
-        let poll = |inner, wait: Pin<&mut Waiting<'a, _>>| wait.poll(inner, count, context);
-        let polled = semaphore.poll_counted(self.wait(), Want::Permits, context, poll);
+        let poll = |inner, wait: Pin<&mut Waiting<'a, _>>| wait.poll(inner, count, context, over);
+        let polled = semaphore.poll_counted(self.wait(), Want::Permits, poll);
         polled.map_ok(|()| Permit { semaphore, count })
     }
 
@@ -203,7 +202,7 @@ impl<'a> Future for PermitFuture<'a> {
     type Output = Permit<'a>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit<'a>> {
-        self.try_poll(Some(context)).map(not_too_many)
+        self.try_poll(context, &|| None).map(not_too_many)
     }
 }
 
