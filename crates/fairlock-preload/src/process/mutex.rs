@@ -112,21 +112,14 @@ impl Blocked {
         let done = mask(libc::SIG_BLOCK, &all, &mut before) == 0;
         Self { before: done.then_some(before) }
     }
-}
 
-impl Blocked {
-    /// A set that no thread has: two signals of it cannot be blocked.
-    const REFUSED: u64 = u64::MAX;
-
-    /// Until [`resume`](Self::resume).
-    pub(crate) fn suspend(self) -> u64 {
-        let before = self.before.unwrap_or(Self::REFUSED);
-        core::mem::forget(self);
-        before
+    /// What [`resume`](Self::resume) takes: the thread handles none meanwhile.
+    pub(crate) fn suspend(self) -> Option<u64> {
+        core::mem::ManuallyDrop::new(self).before
     }
 
-    pub(crate) fn resume(suspended: u64) -> Self {
-        Self { before: (suspended != Self::REFUSED).then_some(suspended) }
+    pub(crate) fn resume(before: Option<u64>) -> Self {
+        Self { before }
     }
 }
 

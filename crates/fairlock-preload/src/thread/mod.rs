@@ -412,12 +412,12 @@ unsafe impl System for Preload {
     }
 
     #[inline]
-    fn hold_signals() -> u64 {
+    fn hold_signals() -> Option<u64> {
         Blocked::begin().suspend()
     }
 
     #[inline]
-    fn let_signals(before: u64) {
+    fn let_signals(before: Option<u64>) {
         drop(Blocked::resume(before));
     }
 

@@ -338,7 +338,7 @@ impl<P: Platform> Slot<P> {
 }
 
 /// The queue of a slot, under its queue lock; and what [`hold_signals`](System::hold_signals) has returned.
-pub(crate) struct Locked<'a, P: Platform>(&'a Slot<P>, u64);
+pub(crate) struct Locked<'a, P: Platform>(&'a Slot<P>, Option<u64>);
 
 impl<'a, P: Platform> Locked<'a, P> {
     /// The slot whose queue lock this is.

@@ -140,14 +140,14 @@ pub unsafe trait System: Sized + Send + Sync + 'static {
     /// could stop the thread while it has what others need.
     #[doc(hidden)]
     #[inline(always)]
-    fn hold_signals() -> u64 {
-        0
+    fn hold_signals() -> Option<u64> {
+        None
     }
 
     /// Signals come as they did before.
     #[doc(hidden)]
     #[inline(always)]
-    fn let_signals(_before: u64) {}
+    fn let_signals(_before: Option<u64>) {}
 
     /// Wakes one thread that sleeps on `word`, if any does. The word must be part of a thread's
     /// record, or otherwise never be freed. If a signal handler may call this, it may
