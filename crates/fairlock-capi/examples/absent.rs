@@ -370,7 +370,7 @@ fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let rounds = arguments.first().map_or(Ok(11), |rounds| rounds.parse());
     let Some(rounds) = rounds.ok().filter(|&rounds| rounds > 0) else {
-        eprintln!("absent: {:?} is no number of rounds, as 11 is", arguments[0]);
+        eprintln!("absent: {:?} is not a number of rounds: use one, such as 11", arguments[0]);
         process::exit(2);
     };
     // SAFETY: a handler that only sleeps.

@@ -1,4 +1,4 @@
-//! What is no part of the interface: for the library that is preloaded; and for concurrency testers, whether a lock is what its word says, seen between two
+//! What does not belong to the interface: for the library that is preloaded; and for concurrency testers, whether a lock is what its word says, seen between two
 //! steps of its threads.
 
 use core::fmt;
